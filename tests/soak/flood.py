@@ -13,6 +13,7 @@ and a flood what the translator adds.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import re
 import statistics
@@ -126,16 +127,23 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def cpu_s(pid: int) -> float:
+    """CPU time that a process has had so far."""
+    # The name, which stands in front, may have spaces: utime and stime are the 12th and 13th behind it.
+    utime, stime = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(utime) + int(stime)) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     """Prints the medians."""
     asked = arguments()
     chance = random.Random(asked.seed)
     packets = {kind: made for kind, made in floods(chance).items() if kind.startswith(("control", *(asked.only or [""])))}
-    seen, sent = defaultdict(list), defaultdict(list)
+    seen, sent, spent = defaultdict(list), defaultdict(list), defaultdict(list)
     with standing(lambda: Nat64Network(program(), datapath=asked.datapath)) as net:
         net.run(net.translator, "ip", "route", "add", "blackhole", NOWHERE4)
         net.ip(net.translator, "route", "add", "blackhole", NOWHERE6)
-        net.nat64(CONFIG.replace("[[nat64", f"[nat64]\nmax_sessions = {asked.max_sessions}\n[[nat64", 1))
+        translator = net.nat64(CONFIG.replace("[[nat64", f"[nat64]\nmax_sessions = {asked.max_sessions}\n[[nat64", 1))
         heads = {4: Frames(net, "v4").head.hex(), 6: Frames(net, "v6").head.hex()}
         for kind, made in packets.items():
             (net.scratch / kind).write_bytes(b"".join(len(packet).to_bytes(2) + packet for packet in made))
@@ -145,7 +153,7 @@ def main() -> None:
         distrusted = 0
         while order and distrusted < spare:
             kind = order.pop(0)
-            begin = time.monotonic()
+            begin, before = time.monotonic(), cpu_s(translator.process.pid)
             rate = 0.0
             if kind == "quiet":
                 time.sleep(BLOCK_S)
@@ -167,20 +175,25 @@ def main() -> None:
                 continue
             seen[kind].append(statistics.mean(steps))
             sent[kind].append(rate)
+            spent[kind].append((cpu_s(translator.process.pid) - before) / (time.monotonic() - begin))
         print(f"{distrusted} blocks were distrusted")
         counters = {name: n for name, n in net.counters().items() if n and not name.startswith("fast.")}
-    report(packets, seen, sent)
+    report(packets, seen, sent, spent)
     print(counters)
 
 
-def report(packets: dict[str, list], seen: dict[str, list[float]], sent: dict[str, list[float]]) -> None:
-    """Of each kind what arrived of the flow, Mbit/s, beside what arrived when it was quiet, and beside its control."""
+def report(packets: dict[str, list], *measured: dict[str, list[float]]) -> None:
+    """Of each kind what arrived of the flow, Mbit/s, beside what arrived when it was quiet, and beside its control; and what
+    part of a CPU the daemon took."""
+    seen, sent, spent = measured
     quiet = statistics.median(seen["quiet"])
-    print(f"{'':22}{'Mbit/s':>8}{'of quiet':>10}{'lowest':>8}{'highest':>8}{'packets/s':>11}")
+    print(f"{'':22}{'Mbit/s':>8}{'of quiet':>10}{'lowest':>8}{'highest':>8}{'packets/s':>11}{'daemon':>8}")
     for kind in ["quiet", *packets]:
         median = statistics.median(seen[kind])
         rate = statistics.median(sent[kind])
-        print(f"{kind:22}{median:8.0f}{median / quiet:10.3f}{min(seen[kind]):8.0f}{max(seen[kind]):8.0f}{rate:11.0f}")
+        print(
+            f"{kind:22}{median:8.0f}{median / quiet:10.3f}{min(seen[kind]):8.0f}{max(seen[kind]):8.0f}{rate:11.0f}{statistics.median(spent[kind]):8.1%}"
+        )
     for kind, made in packets.items():
         control = "control of IPv6" if made[0][0] >> 4 == 6 else "control of IPv4"
         if kind != control:

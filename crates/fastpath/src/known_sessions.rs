@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use diolkos_sys::mapped::Mapped;
 
-use super::lending::mix;
 use super::load::scatter;
+use super::mix::mix;
 
 /// Length of the keys of a session, bytes.
 pub(super) const OUTWARD: usize = 28;

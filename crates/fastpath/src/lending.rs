@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libbpf_rs::{MapCore, MapHandle, RingBufferBuilder};
 
 use super::leases::{Lease, Leases};
+use super::mix::mix;
 use super::openings::Openings;
 use super::unbound_ports::UnboundPorts;
 
@@ -224,12 +225,6 @@ pub fn halves(node: Ipv6Addr) -> [u64; 2] {
         let half = octets[at..].first_chunk().copied().unwrap_or_default();
         u64::from_ne_bytes(half)
     })
-}
-
-/// `mix` in `bpf/session.h`.
-pub(super) fn mix(hash: u64, word: u64) -> u64 {
-    let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    hash ^ hash >> 32
 }
 
 impl fmt::Debug for Lending {

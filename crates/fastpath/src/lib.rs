@@ -19,6 +19,7 @@
 //! * `clat`, `siit`, `nat64`, with `router` for the last two: one object for each mode
 //! * `removal`, `session`, `survey`: sessions in the maps; `lending`, `leases`, `lease`, `openings`: sessions that programs open
 //!   by themselves
+//! * `mix`: selects places in shared tables
 //! * `unbound_ports`: the ports that no node has
 //! * `copies`, `homes`, `forward`: several gateways
 //! * `answer`, `label`: the programs beside the translating ones
@@ -44,6 +45,7 @@ pub mod lease;
 mod leases;
 mod lending;
 pub mod load;
+mod mix;
 mod namespace;
 mod nat64;
 mod next_hop;

@@ -11,7 +11,7 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
 use super::copies::Copies;
 use super::known_sessions::{last_use, KnownSessions, INWARD, OUTWARD};
-use super::lending::mix;
+use super::mix::mix;
 use super::removal::delete_all;
 use super::Owner;
 

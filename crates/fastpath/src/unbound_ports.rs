@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use diolkos_sys::mapped::Mapped;
 
-use super::lending::mix;
+use super::mix::mix;
 
 /// Places for each binding that there is room for: when the table of bindings is full, four ports of five can be told to be unbound.
 const PLACES_OF_BINDING: u32 = 4;
