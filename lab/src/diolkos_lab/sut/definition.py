@@ -134,7 +134,11 @@ class Datapath(document.StrictModel):
     def is_native(self) -> bool:
         levels = [part for factor in self.factor.values() for part in factor.level.values()]
         parts: list[Datapath | Part] = [self, *levels]
-        return not (self.rules or self.external or any(part.command or part.prepare or part.when_ready or part.nftables for part in parts))
+        return not (
+            self.rules
+            or self.external
+            or any(part.command or part.prepare or part.when_ready or part.nftables for part in parts)
+        )
 
     def at(self, levels: Mapping[str, Level]) -> "Datapath":
         """The same with what these levels of its factors bring."""
