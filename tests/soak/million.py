@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 
 from conftest import ROUTER_DATAPATHS, program, standing
 from nat64 import TRANSLATOR, Nat64Network
-from siit import V4, V4_IN_IPV6, V6
+from siit import V4_IN_IPV6, V6
 
-NODES, SOURCES = 65_536, "2001:db8:8::/112"
+SOURCES = "2001:db8:8::/112"  # 65 536 nodes
 POOL = "192.0.2.0/24"
 LIFETIME_S = 120  # of a UDP session, the least that RFC 4787 REQ-5 allows
 SERVICE = 4000
@@ -40,7 +40,7 @@ PASSES = 6  # until every session is open and was answered
 OPENING_RATE = 40_000
 # docs/scale.md: bytes of the program for each UDP session, and for each that max_sessions allows; and all else.
 BYTES, BYTES_ALLOWED, ELSE = 61, 54, 96 << 20
-LINE = 1 << 10
+SPARE = 1 << 10  # packets that hosts send of themselves
 
 
 def arguments() -> argparse.Namespace:
@@ -100,7 +100,16 @@ class Senders:
         """One stream. It sleeps between two packets, so that it leaves the CPUs to others."""
         source = V6 if stream == STEADY_STREAM else SOURCES
         where = ("--interface", "a0", "--src", source, "--dst", V4_IN_IPV6, "--dport", str(SERVICE), "--stream", str(stream))
-        command = (str(program().with_name("diolkos-pktgen")), "send", *where, "--rate", str(rate), "--path", "packet", *options)
+        command = (
+            str(program().with_name("diolkos-pktgen")),
+            "send",
+            *where,
+            "--rate",
+            str(rate),
+            "--path",
+            "packet",
+            *options,
+        )
         return self.net.start(self.net.v6, *command, stdout=subprocess.PIPE, text=True)
 
     def sent(self, process: subprocess.Popen, seconds: float) -> int:
@@ -117,11 +126,13 @@ def resident(pid: int) -> int:
 
 
 def machine_lost(net: Nat64Network) -> Counter:
-    """Packets that links, and the queues of CPUs, have dropped so far; those of the slow path's device apart."""
+    """Packets that links, and the queues of CPUs, have dropped so far; those of the slow path's device apart. What a host's own
+    link does not take, its sender is told and counts."""
     lost: Counter = Counter()
     for name in (net.v4, net.translator, net.v6):
         for link in net.ip_json(name, "-s", "link"):
-            dropped = sum(link["stats64"][way]["dropped"] for way in ("rx", "tx"))
+            ways = ("rx", "tx") if name == net.translator else ("rx",)
+            dropped = sum(link["stats64"][way]["dropped"] for way in ways)
             lost["device" if link["ifname"].startswith("diolkos") else "machine"] += dropped
     rows = Path("/proc/net/softnet_stat").read_text().splitlines()
     lost["machine"] += sum(int(row.split()[1], 16) for row in rows)
@@ -192,15 +203,20 @@ def judge(asked: argparse.Namespace, sent: list[int], out: dict, back: dict, see
     for at in (ESTABLISHED_STREAM, STEADY_STREAM):
         missing = sent[at] - back["received"][at]
         if missing > machine:
-            faults.append(f"{missing} packets of the stream \"{NAMES[at]}\" or their answers are lost, {machine} by the machine")
+            faults.append(f'{missing} packets of the stream "{NAMES[at]}" or their answers are lost, {machine} by the machine')
     # Each packet is translated, dropped under a name, or lost by a queue; each that is translated arrives, or a queue loses it.
-    for way, into, arrived in (("6to4", sum(sent), sum(out["received"])), ("4to6", sum(out["received"]), sum(back["received"]))):
+    for way, into, arrived in (
+        ("6to4", sum(sent), sum(out["received"])),
+        ("4to6", sum(out["received"]), sum(back["received"])),
+    ):
         translated = seen[f"fast.translated_{way}"] + seen[f"slow.translated_{way}"]
-        if not arrived <= translated <= into + LINE:
+        if not arrived <= translated <= into + SPARE:
             faults.append(f"{way}: {into} were sent, {translated} translated, {arrived} arrived")
         if into - translated > sum(dropped.values()) + machine + lost["device"]:
-            faults.append(f"{way}: {into} were sent, {translated} translated, and {dropped} and {dict(lost)} do not explain the rest")
-        if translated - arrived > machine + LINE:
+            faults.append(
+                f"{way}: {into} were sent, {translated} translated, and {dropped} and {dict(lost)} do not explain the rest"
+            )
+        if translated - arrived > machine + SPARE:
             faults.append(f"{way}: {translated} were translated and {arrived} arrived; the machine lost {machine}")
     return faults
 
@@ -242,7 +258,9 @@ def main() -> int:
         print(f"{name:12}{sent[at]:10}{arrived:10}{answered:10}{sent[at] - arrived:8}")
     first = sent[NEW_STREAM] - out["received"][NEW_STREAM]
     slow = seen["slow.translated_6to4"]
-    print(f"{first} first packets lost ({first / sent[NEW_STREAM]:.4%}); the program opened {1 - slow / sent[NEW_STREAM]:.1%} itself")
+    print(f"{sent[NEW_STREAM] / asked.seconds:.0f} sessions began a second")
+    print(f"{first} first packets lost ({first / sent[NEW_STREAM]:.4%})")
+    print(f"the program opened {1 - slow / sent[NEW_STREAM]:.1%} of them by itself")
     print(f"at most {most} sessions of {asked.max_sessions}; {memory >> 20} MiB of {bound >> 20}")
     print(f"lost by queues: {dict(lost)}; by the ends: {out['unread']}, {back['unread']}, {out['unsent']}")
     print({name: n for name, n in seen.items() if n})

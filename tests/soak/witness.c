@@ -45,8 +45,8 @@ struct owner {
 
 static uint64_t received[STREAMS], twice, damaged, moved, taken, wrong, unsent;
 static uint8_t seen[STREAMS][NUMBERS / 8];
-static uint64_t *places;      /* of sessions of stream 0: where they are at this end */
-static struct owner *owners;  /* of places at this end */
+static uint64_t *places;     /* of sessions of stream 0: where they are at this end */
+static struct owner *owners; /* of places at this end */
 static uint64_t sessions, known, place_of_two;
 static uint32_t lifetime_s, first_port, ports;
 static uint8_t frames[AT_ONCE][FRAME];
@@ -124,7 +124,7 @@ static void is_at(int stream, uint64_t number, uint64_t place, uint64_t index)
 
 	if (owner->whose && owner->whose != whose && (!lifetime_s || now - owner->seen_s < lifetime_s))
 		taken++;
-	*owner = (struct owner){whose, now};
+	*owner = (struct owner){ whose, now };
 	if (stream == 1)
 		return;
 	uint64_t *known_place = stream == 0 ? &places[session] : &place_of_two;
@@ -206,13 +206,14 @@ static int near(uint8_t *frame, size_t length)
 
 static void report(int sock)
 {
-	struct tpacket_stats stats = {0};
+	struct tpacket_stats stats = { 0 };
 	socklen_t size = sizeof(stats);
 
 	getsockopt(sock, SOL_PACKET, PACKET_STATISTICS, &stats, &size);
 	printf("{\"received\": [%lu, %lu, %lu], \"known\": %lu, \"twice\": %lu, \"damaged\": %lu, \"moved\": %lu, "
 	       "\"taken\": %lu, \"wrong\": %lu, \"unsent\": %lu, \"unread\": %u}\n",
-	       received[0], received[1], received[2], known, twice, damaged, moved, taken, wrong, unsent, stats.tp_drops);
+	       received[0], received[1], received[2], known, twice, damaged, moved, taken, wrong, unsent,
+	       stats.tp_drops);
 	fflush(stdout);
 	memset(received, 0, sizeof(received));
 	memset(seen, 0, sizeof(seen));
@@ -221,19 +222,19 @@ static void report(int sock)
 
 static void receive(int sock, int is_far)
 {
-	struct mmsghdr messages[AT_ONCE] = {0};
+	struct mmsghdr messages[AT_ONCE] = { 0 };
 	struct iovec parts[AT_ONCE];
 	int got, answers = 0, sent = 0;
 
 	for (int at = 0; at < AT_ONCE; at++) {
-		parts[at] = (struct iovec){frames[at], FRAME};
-		messages[at].msg_hdr = (struct msghdr){.msg_iov = &parts[at], .msg_iovlen = 1};
+		parts[at] = (struct iovec){ frames[at], FRAME };
+		messages[at].msg_hdr = (struct msghdr){ .msg_iov = &parts[at], .msg_iovlen = 1 };
 	}
 	got = recvmmsg(sock, messages, AT_ONCE, MSG_DONTWAIT, NULL);
 	for (int at = 0; at < got; at++) {
 		lengths[at] = messages[at].msg_len;
 		if ((is_far ? far : near)(frames[at], lengths[at])) {
-			parts[answers] = (struct iovec){frames[at], lengths[at]};
+			parts[answers] = (struct iovec){ frames[at], lengths[at] };
 			answers++;
 		}
 	}
@@ -250,7 +251,7 @@ static void receive(int sock, int is_far)
 
 int main(int count, char **words)
 {
-	struct sockaddr_ll where = {.sll_family = AF_PACKET};
+	struct sockaddr_ll where = { .sll_family = AF_PACKET };
 	int one = 1, room = 512 << 20, is_far = count == 5 && !strcmp(words[1], "far");
 
 	if (!is_far && count != 6)
@@ -277,7 +278,7 @@ int main(int count, char **words)
 	printf("{\"ready\": true}\n");
 	fflush(stdout);
 	for (;;) {
-		struct pollfd waits[] = {{.fd = sock, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
+		struct pollfd waits[] = { { .fd = sock, .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
 		char asked[64];
 
 		if (poll(waits, 2, -1) < 0 && errno != EINTR)
