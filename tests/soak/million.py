@@ -284,7 +284,7 @@ def main() -> int:
     slow = seen["slow.translated_6to4"]
     print(f"{sent[NEW_STREAM] / asked.seconds:.0f} sessions began a second")
     print(f"{first} first packets lost ({first / sent[NEW_STREAM]:.4%})")
-    print(f"the program opened {1 - slow / sent[NEW_STREAM]:.1%} of them by itself")
+    print(f"the program opened {(out['received'][NEW_STREAM] - slow) / sent[NEW_STREAM]:.1%} of the new sessions by itself")
     print(f"at most {most} sessions of {asked.max_sessions}; {memory >> 20} MiB of {bound >> 20}")
     print(f"lost by queues: {dict(lost)}; by the ends: {out['unread']}, {back['unread']}, {out['unsent']}")
     print({name: n for name, n in seen.items() if n})
