@@ -42,7 +42,7 @@ def test_shipped_systems_are_valid_and_only_translators_are_plats() -> None:
     systems = definition.load_all()
     plats = {f"{name}/{key}" for name, system in systems.items() for key, path in system.datapath.items() if path.is_plat}
     assert plats == {
-        *(f"diolkos/nat64-{path}" for path in ("tc", "inline", "direct", "xdp", "large-tc", "small-tc", "tun")),
+        *(f"diolkos/nat64-{path}" for path in ("tc", "inline", "direct", "xdp", "tc-rules", "large-tc", "small-tc", "tun")),
         "box/nat64",
         "tayga/masquerade",
         "jool64/nat64-module",

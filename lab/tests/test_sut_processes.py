@@ -79,6 +79,21 @@ def test_a_helper_runs_beside_the_command_and_its_death_is_noticed(tmp_path: Pat
         assert not namespace.processes_inside({lane.namespace("client")})
 
 
+def test_what_has_to_follow_the_start_finds_the_device(tmp_path: Path) -> None:
+    """And what fails there is named, as before the start."""
+    with _lane() as lane:
+        (tmp_path / "one").mkdir()
+        (tmp_path / "two").mkdir()
+        sees = 'when_ready = [["ip", "link", "show", "nat64"]]\nprepare = [["sh", "-c", "! ip link show nat64"]]\n'
+        running = _running(tmp_path / "one", lane, FOREGROUND + sees)
+        try:
+            running.start()
+        finally:
+            running.stop()
+        with pytest.raises(SutFault, match="`false` ended with exit code 1"):
+            _running(tmp_path / "two", lane, FOREGROUND + 'when_ready = [["false"]]\n').start()
+
+
 def test_a_program_that_forks_is_refused_with_its_line_and_measured_as_a_daemon(tmp_path: Path) -> None:
     forks = 'command = ["{binary}", "--config", "{config}"]\n'  # Tayga goes into the background by itself
     with _lane() as lane:

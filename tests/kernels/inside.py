@@ -22,6 +22,7 @@ RESULTS = Path("/run/results")
 PYTHON = str(CLONE / ".venv/bin/python")
 # udev, which would load it for its device node, does not run in a guest.
 MODULES = ("tun",)
+FLOWTABLE = ("nft_flow_offload", "nf_flow_table_inet", "nft_ct")
 CARDS = ("virtio_net", "8021q", "vrf", "dummy", "ipvlan")
 # What pytest, the tests of Rust, places.py and cards.py say of one check.
 LINES = (
@@ -120,6 +121,7 @@ def parts(told: dict) -> list[Part]:
         Part("law", [told["law"], "--test-threads=1"], CLONE / "crates/gateway", cases, 4),
         Part("places", [PYTHON, str(HERE / "places.py")], least=7),
         Part("cards", [PYTHON, str(HERE / "cards.py")], least=8, needs=CARDS),
+        Part("flowtable", [PYTHON, str(HERE / "flowtable.py")], least=7, needs=FLOWTABLE),
         pytest("generator", chosen("generator"), *NO_HYPOTHESIS),
         pytest("routers", [ROUTERS], folder=CLONE / "lab"),
         Part("doctor", [PYTHON, str(HERE / "doctor.py")]),

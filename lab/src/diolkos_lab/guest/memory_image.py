@@ -35,6 +35,7 @@ LEFT_OUT = re.compile(
 MODULES = (
     "crc32c_generic",  # for which others ask by another name
     *("veth", "tun", "nf_tables", "nf_conntrack", "nf_nat", "nft_ct", "nft_masq", "nft_chain_nat", "nf_conntrack_netlink"),
+    *("nf_flow_table", "nf_flow_table_inet", "nft_flow_offload"),
     *("sch_ingress", "cls_bpf", "act_bpf"),
 )
 ASK_PACKAGES = """

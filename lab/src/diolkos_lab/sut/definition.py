@@ -108,6 +108,7 @@ class Datapath(document.StrictModel):
     prepare: tuple[Command, ...] = ()  # short commands before the start
     nftables: str | None = None
     command: Command | None = None  # runs in the foreground until SIGTERM
+    when_ready: tuple[Command, ...] = ()  # short commands once it is ready
     daemon: bool = False  # the command forks into the background
     helper: tuple[Helper, ...] = ()
     container: str | None = None  # image in which podman runs the command
@@ -133,13 +134,20 @@ class Datapath(document.StrictModel):
     def is_native(self) -> bool:
         levels = [part for factor in self.factor.values() for part in factor.level.values()]
         parts: list[Datapath | Part] = [self, *levels]
-        return not (self.rules or self.external or any(part.command or part.prepare or part.nftables for part in parts))
+        return not (
+            self.rules
+            or self.external
+            or any(part.command or part.prepare or part.when_ready or part.nftables for part in parts)
+        )
 
     def at(self, levels: Mapping[str, Level]) -> "Datapath":
         """The same with what these levels of its factors bring."""
         chosen = [self.factor[name].level.get(str(level)) for name, level in levels.items() if name in self.factor]
         parts = [part for part in chosen if part]
-        changed: dict[str, object] = {"prepare": (*self.prepare, *(line for part in parts for line in part.prepare))}
+        changed: dict[str, object] = {
+            "prepare": (*self.prepare, *(line for part in parts for line in part.prepare)),
+            "when_ready": (*self.when_ready, *(line for part in parts for line in part.when_ready)),
+        }
         for name in ("config", "nftables", "command", "own_mounts", "ready"):
             if given := next((value for part in parts if (value := getattr(part, name)) is not None), None):
                 changed[name] = given
@@ -331,7 +339,7 @@ def _texts(part: Datapath | Part) -> list[str]:
     """All that is filled in."""
     compiles = part.compile or () if isinstance(part, Datapath) else ()
     helpers = part.helper if isinstance(part, Datapath) else ()
-    lines = (part.command or (), *(helper.command for helper in helpers), *part.prepare)
+    lines = (part.command or (), *(helper.command for helper in helpers), *part.prepare, *part.when_ready)
     words = [*compiles, *(word for line in lines for word in line)]
     return [part.config or "", part.nftables or "", *words]
 

@@ -17,6 +17,7 @@ class Part(document.StrictModel):
     tries: tuple[Command, ...] = ()
     how: str = ""  # how to get what is missing then
     prepare: tuple[Command, ...] = ()  # after that of the datapath
+    when_ready: tuple[Command, ...] = ()  # likewise
     config: str | None = None  # in place of that of the datapath, like all that follows
     nftables: str | None = None
     command: Command | None = None

@@ -2,7 +2,7 @@
 """One datapath of a system at work in one namespace of a lane.
 
 Stages: fill in → compile → configure → prepare → helpers, then the command, each until it is ready → TUN device with its
-routes; then alive? and counters; stop.
+routes → what follows; then alive? and counters; stop.
 """
 
 import contextlib
@@ -113,6 +113,8 @@ class RunningProgram:
         if path.set_up:
             assert path.tun
             self._set_up(path.tun)
+        for command in path.when_ready:
+            self._run([fill(word, self._values) for word in command])
 
     def stop(self) -> None:
         while self.processes:
