@@ -247,8 +247,12 @@ impl Pool {
         Some(of)
     }
 
-    /// Returns true if a host may have this port of an address: it is free, or rests for the host's subscriber.
+    /// Returns true if a host may have this port of an address: the address is of the host's pool, and the port is free,
+    /// or rests for the host's subscriber.
     pub(super) fn may_take(&self, protocol: Protocol, at: u32, port: u16, host: Ipv6Addr) -> bool {
+        if !self.is_for(at, host) {
+            return false;
+        }
         let is_free = self.is_free(protocol, at, port);
         let Some(rests) = &self.rests else {
             return is_free;
