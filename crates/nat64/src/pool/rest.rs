@@ -184,6 +184,10 @@ impl Pool {
         if in_block {
             self.block(protocol, at).put_back(v4.port);
             self.note_put_back(protocol, at);
+        } else if self.block(protocol, at).is_free(v4.port) {
+            // Of a binding from before a reload, whose address is now of a pool for other sources.
+            self.block(protocol, at).take(v4.port);
+            self.note_taken(protocol, at);
         }
     }
 

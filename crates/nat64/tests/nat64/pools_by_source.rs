@@ -334,7 +334,7 @@ impl World {
                     addr: address,
                     port,
                 });
-                for v4 in v4 {
+                if let Some(v4) = v4 {
                     assert!(may_get(&self.config, v4, node), "{node} is lent {v4:?}");
                     self.lent.push((number, v4));
                     self.is_simple = false;
