@@ -16,6 +16,7 @@ mod incomplete;
 mod many;
 mod map;
 mod orders;
+mod pools;
 mod program;
 mod strangers;
 mod twin;

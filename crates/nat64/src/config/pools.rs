@@ -90,17 +90,28 @@ impl Pools {
         self.of_parts[at]
     }
 
-    /// The pool of a node, with one binary search for each prefix length.
+    /// The pool of a node.
     pub fn of_node(&self, node: Ipv6Addr) -> PoolId {
+        self.find(node).map_or(DEFAULT_POOL, |(_, pool)| pool)
+    }
+
+    /// The longest source that contains a node, if there is one.
+    pub fn source_of(&self, node: Ipv6Addr) -> Option<Ipv6Net> {
+        let (len, _) = self.find(node)?;
+        Ipv6Net::new(node, len).ok().map(|net| net.trunc())
+    }
+
+    /// The length of the longest source that contains a node, and its pool, with one binary search for each length.
+    fn find(&self, node: Ipv6Addr) -> Option<(u8, PoolId)> {
         let its = |&len: &u8| {
             let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
             let prefix = (len, node.to_bits() & mask);
             let found = self
                 .by_prefix
                 .binary_search_by_key(&prefix, |&(len, bits, _)| (len, bits));
-            found.ok().map(|at| self.by_prefix[at].2)
+            found.ok().map(|at| (len, self.by_prefix[at].2))
         };
-        self.lens.iter().find_map(its).unwrap_or(DEFAULT_POOL)
+        self.lens.iter().find_map(its)
     }
 
     /// The pool of an address, with all its ports. None if no pool has it.
