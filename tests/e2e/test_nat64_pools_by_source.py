@@ -55,9 +55,7 @@ def test_each_customer_leaves_from_its_own_address(nat64: Nat64Network) -> None:
     outside = nat64.socket(V4, 4000)
     for _ in range(20):
         for node in ALL_NODES:
-            assert ask(nat64.socket(node), (V4_IN_IPV6, 4000), outside)[0] == belongs(
-                node
-            )
+            assert ask(nat64.socket(node), (V4_IN_IPV6, 4000), outside)[0] == belongs(node)
     listener = nat64.listener(V4, 4000)
     for _ in range(10):
         for node in ALL_NODES:
@@ -65,21 +63,11 @@ def test_each_customer_leaves_from_its_own_address(nat64: Nat64Network) -> None:
             assert listener.accept()[1][0] == belongs(node)
     web(nat64, {"page": b"for all"})
     for node in ALL_NODES:
-        assert (
-            curl(
-                nat64, nat64.v6, "--interface", node, f"http://[{V4_IN_IPV6}]/page"
-            ).stdout
-            == "for all"
-        )
-        assert (
-            "1 received"
-            in nat64.run(nat64.v6, "ping", "-c1", "-W5", "-I", node, V4_IN_IPV6).stdout
-        )
+        assert curl(nat64, nat64.v6, "--interface", node, f"http://[{V4_IN_IPV6}]/page").stdout == "for all"
+        assert "1 received" in nat64.run(nat64.v6, "ping", "-c1", "-W5", "-I", node, V4_IN_IPV6).stdout
     found = shown_bindings(nat64)
     assert {protocol for protocol, *_ in found} == {"tcp", "udp", "icmp"}
-    assert {(source, address) for _, source, _, address, _ in found} == {
-        (node, belongs(node)) for node in ALL_NODES
-    }
+    assert {(source, address) for _, source, _, address, _ in found} == {(node, belongs(node)) for node in ALL_NODES}
     assert nat64.drops() == {}
     page = scraped(nat64, nat64.translator)
     series = 'diolkos_source_pool_ports{{pool="{}",protocol="icmp",state="taken"}}'
@@ -97,9 +85,7 @@ def test_a_prefix_moves_to_another_pool(nat64: Nat64Network) -> None:
     until_listed(nat64, log)
     outside = nat64.socket(V4, 4000)
     inside = {node: nat64.socket(node, 4711) for node in (V6, V6_ELSEWHERE)}
-    seen = {
-        node: ask(sock, (V4_IN_IPV6, 4000), outside) for node, sock in inside.items()
-    }
+    seen = {node: ask(sock, (V4_IN_IPV6, 4000), outside) for node, sock in inside.items()}
     listener = nat64.listener(V4, 4000)
     connection = nat64.connect(V6, (V4_IN_IPV6, 4000))
     server, _ = listener.accept()
@@ -108,30 +94,17 @@ def test_a_prefix_moves_to_another_pool(nat64: Nat64Network) -> None:
         assert ask(nat64.socket(V6_ELSEWHERE), (V4_IN_IPV6, 4000), outside)[0] == OF_B
 
     assert nat64.reload(to_file(log, only_a)) == (0, "")
-    assert {
-        address
-        for _, source, _, address, _ in shown_bindings(nat64)
-        if source == V6_ELSEWHERE
-    } == set()
+    assert {address for _, source, _, address, _ in shown_bindings(nat64) if source == V6_ELSEWHERE} == set()
     closed = ("udp", V6_ELSEWHERE, "4711", OF_B, str(seen[V6_ELSEWHERE][1]))
-    nat64.until(
-        lambda: (
-            closed
-            in [endpoints(r) for r in records(log) if r["event"] == "binding-closed"]
-        )
-    )
-    assert V6 not in {
-        r["source"] for r in records(log) if r["event"] == "binding-closed"
-    }
+    nat64.until(lambda: closed in [endpoints(r) for r in records(log) if r["event"] == "binding-deleted"])
+    assert V6 not in {r["source"] for r in records(log) if r["event"] == "binding-deleted"}
     assert ask(inside[V6], (V4_IN_IPV6, 4000), outside) == seen[V6]
     connection.sendall(b"after")
     assert server.recv(10) == b"after"
     # Whoever knew the old address and port reaches nobody.
     assert refusal(nat64.socket(V4, 4002), seen[V6_ELSEWHERE]) != "an answer"
     for _ in range(8):
-        assert (
-            ask(nat64.socket(V6_ELSEWHERE), (V4_IN_IPV6, 4000), outside)[0] == OF_OTHERS
-        )
+        assert ask(nat64.socket(V6_ELSEWHERE), (V4_IN_IPV6, 4000), outside)[0] == OF_OTHERS
     assert ask(inside[V6_ELSEWHERE], (V4_IN_IPV6, 4000), outside)[0] == OF_OTHERS
 
 
@@ -146,13 +119,9 @@ def test_addresses_change_hands(nat64: Nat64Network) -> None:
         for _ in range(6):
             for node in ALL_NODES:
                 for sock in (inside[node], nat64.socket(node)):
-                    assert ask(sock, (V4_IN_IPV6, 4000), outside)[0] == belongs(
-                        node, config
-                    )
+                    assert ask(sock, (V4_IN_IPV6, 4000), outside)[0] == belongs(node, config)
     found = shown_bindings(nat64)
-    assert {(source, address) for _, source, _, address, _ in found} == {
-        (node, belongs(node, MOVED)) for node in ALL_NODES
-    }
+    assert {(source, address) for _, source, _, address, _ in found} == {(node, belongs(node, MOVED)) for node in ALL_NODES}
 
 
 @paths
@@ -177,13 +146,8 @@ def test_nobodys_nodes_are_refused_without_a_pool_for_all_others(
 ) -> None:
     """By name, as prohibited. A trace says which pool a node has."""
     nat64.nat64(pools((OF_A, A)))
-    assert f"on {OF_A} of the pool for {A}" in told(
-        trace(nat64, f"udp {V6} 4711 > {V4_IN_IPV6} 53"), "binding"
-    )
-    assert (
-        trace(nat64, f"udp {V6_ELSEWHERE} 4711 > {V4_IN_IPV6} 53")["reason"]
-        == "source_unmapped"
-    )
+    assert f"on {OF_A} of the pool for {A}" in told(trace(nat64, f"udp {V6} 4711 > {V4_IN_IPV6} 53"), "binding")
+    assert trace(nat64, f"udp {V6_ELSEWHERE} 4711 > {V4_IN_IPV6} 53")["reason"] == "source_unmapped"
     assert refusal(nat64.socket(V6_ELSEWHERE), (V4_IN_IPV6, 4000)) == "EACCES"
     assert nat64.counters()["slow.drop.source_unmapped"] == 1
     ask(nat64.socket(V6), (V4_IN_IPV6, 4000), nat64.socket(V4, 4000))
@@ -192,14 +156,8 @@ def test_nobodys_nodes_are_refused_without_a_pool_for_all_others(
 def test_a_static_binding_of_another_pool_is_refused(nat64: Nat64Network) -> None:
     """In the file, and by `bind add`."""
     nat64.nat64(TWO)
-    code, said = nat64.diolkos(
-        "bind", "add", "tcp", f"{OF_A}:80", f"[{V6_ELSEWHERE}]:80"
-    )
-    assert (
-        code
-        and f"{OF_A} is of the pool for {A}, and {V6_ELSEWHERE} is of the pool for {B}"
-        in said
-    )
+    code, said = nat64.diolkos("bind", "add", "tcp", f"{OF_A}:80", f"[{V6_ELSEWHERE}]:80")
+    assert code and f"{OF_A} is of the pool for {A}, and {V6_ELSEWHERE} is of the pool for {B}" in said
     nat64.bind("add", "tcp", f"{OF_B}:80", f"[{V6_ELSEWHERE}]:80")
     static = f'[[nat64.static]]\nprotocol = "tcp"\nv4 = "{OF_A}:80"\nv6 = "[{V6_ELSEWHERE}]:80"\n'
     code, said = nat64.reload(TWO + static)
