@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Two customers, each with addresses of its own: TCP, UDP and ICMP leave from these and from no others, through a reload too."""
+"""Two customers with addresses of their own: TCP, UDP and ICMP leave from these and from no others, through reloads too."""
 
 from __future__ import annotations
 
