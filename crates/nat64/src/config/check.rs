@@ -105,34 +105,6 @@ impl Nat64Config {
         }
     }
 
-    fn check_sources(&self, pools: &Pools, add: &mut impl FnMut(String, String)) {
-        let len = self.limits.source_prefix_len;
-        let mut seen = std::collections::HashMap::new();
-        for (at, part) in self.pool4.iter().enumerate() {
-            let mut object = |message| add(format!("nat64.pool4[{at}].sources"), message);
-            if self.deterministic.is_some() && !part.sources.is_empty() {
-                object("with [nat64.deterministic], the ports of a source follow from the whole pool: remove one of them".into());
-            }
-            for net in &part.sources {
-                if net.addr() != net.network() {
-                    object(format!("{net} has host bits set; write {}", net.trunc()));
-                } else if !is_unicast6(*net) {
-                    object(not_unicast(*net));
-                } else if net.prefix_len() > len {
-                    object(format!(
-                        "{net} is a part of one source: nat64.source_prefix_len is {len}"
-                    ));
-                }
-                let other = *seen.entry(net).or_insert(at);
-                if pools.of_part(other) != pools.of_part(at) {
-                    object(format!(
-                        "{net} is in nat64.pool4[{other}].sources too, beside others: entries of one pool have the same sources"
-                    ));
-                }
-            }
-        }
-    }
-
     fn check_bindings(&self, pools: &Pools, add: &mut impl FnMut(String, String)) {
         let mut seen4 = std::collections::HashMap::new();
         let mut seen6 = std::collections::HashMap::new();

@@ -2,7 +2,8 @@
 //! Pools by source: parts of the pool with the same sources form one pool, and parts without sources form the default
 //! one. A node gets ports of one pool only: that of the longest prefix that contains it, or the default one.
 
-use super::Pool4;
+use super::{Nat64Config, Pool4};
+use diolkos_xlat::config::check::{is_unicast6, not_unicast};
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -145,6 +146,36 @@ impl Pools {
             [] => "all other nodes".into(),
             [one] => one.to_string(),
             [first, others @ ..] => format!("{first} and {} more", others.len()),
+        }
+    }
+}
+
+impl Nat64Config {
+    pub(super) fn check_sources(&self, pools: &Pools, add: &mut impl FnMut(String, String)) {
+        let len = self.limits.source_prefix_len;
+        let mut seen = HashMap::new();
+        for (at, part) in self.pool4.iter().enumerate() {
+            let mut object = |message| add(format!("nat64.pool4[{at}].sources"), message);
+            if self.deterministic.is_some() && !part.sources.is_empty() {
+                object("with [nat64.deterministic], the ports of a source follow from the whole pool: remove one of them".into());
+            }
+            for net in &part.sources {
+                if net.addr() != net.network() {
+                    object(format!("{net} has host bits set; write {}", net.trunc()));
+                } else if !is_unicast6(*net) {
+                    object(not_unicast(*net));
+                } else if net.prefix_len() > len {
+                    object(format!(
+                        "{net} is a part of one source: nat64.source_prefix_len is {len}"
+                    ));
+                }
+                let other = *seen.entry(net).or_insert(at);
+                if pools.of_part(other) != pools.of_part(at) {
+                    object(format!(
+                        "{net} is in nat64.pool4[{other}].sources too, beside others: entries of one pool have the same sources"
+                    ));
+                }
+            }
         }
     }
 }

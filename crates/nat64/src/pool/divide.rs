@@ -216,7 +216,7 @@ impl Pool {
     fn next_with_block(&self, address: Ipv4Addr) -> Option<usize> {
         let start = self.position(address)? as usize;
         let words = &self.division.as_ref()?.with_free;
-        let at = super::next_in(words, start, self.around(start))?;
+        let at = super::parts::next_in(words, start, self.around(start))?;
         Some(at as usize)
     }
 

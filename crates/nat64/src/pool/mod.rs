@@ -9,24 +9,26 @@
 //! 3. `block`: the port is taken until it is released.
 //!
 //! The time does not depend on how full the pool is. `rest` reserves ports for a while after their bindings end, if
-//! several gateways serve the same nodes. `lease` lends ports; `divide` has the port blocks that are given to sources.
+//! several gateways serve the same nodes. `lease` lends ports; `parts` has the pools by source, and `divide` the port
+//! blocks that are given to sources.
 
 mod allocate;
 mod block;
 mod divide;
 mod lease;
+mod parts;
 mod rest;
 
 use crate::config::{Endpoint4, Pool4, PoolId, Pools, Protocol};
 use allocate::Wish;
 use block::{Block, PortSet};
 pub use divide::{BlockCount, BlockId};
+use parts::Part;
+pub use parts::PortCount;
 pub use rest::Subscriber;
-use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
-use std::hash::Hasher;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The result of a claim to a given address and port.
@@ -74,24 +76,6 @@ struct Kind {
 
 /// The configured port ranges of an address for each protocol; they may overlap.
 type Ranges = [Vec<RangeInclusive<u16>>; 3];
-
-/// The addresses of one of the [`Pools`].
-#[derive(Clone, Default, Debug)]
-struct Part {
-    addresses: Range<usize>,
-    /// Number of free ports of each protocol, and number of all.
-    free: [u64; 3],
-    ports: [u64; 3],
-}
-
-/// Numbers of ports.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct PortCount {
-    /// Those that are neither bound nor lent nor resting.
-    pub free: u64,
-    /// All of them.
-    pub all: u64,
-}
 
 /// The pool, which consists of [`Pools`].
 #[derive(Debug)]
@@ -316,36 +300,6 @@ impl Pool {
         }
     }
 
-    /// Number of free ports of a protocol on all addresses. Leased ports are not free.
-    pub fn free_ports(&self, protocol: Protocol) -> u64 {
-        self.parts
-            .iter()
-            .map(|part| part.free[protocol.index()])
-            .sum()
-    }
-
-    /// Number of ports of a protocol, free or not.
-    pub fn ports(&self, protocol: Protocol) -> u64 {
-        self.parts
-            .iter()
-            .map(|part| part.ports[protocol.index()])
-            .sum()
-    }
-
-    /// Numbers of ports of a protocol in one of the pools.
-    pub fn ports_of(&self, pool: PoolId, protocol: Protocol) -> PortCount {
-        let part = &self.parts[pool as usize];
-        PortCount {
-            free: part.free[protocol.index()],
-            all: part.ports[protocol.index()],
-        }
-    }
-
-    /// The pools, and to which of them nodes and addresses belong.
-    pub fn pools(&self) -> &Pools {
-        &self.pools
-    }
-
     /// Number of addresses with a free port of a protocol. Takes one step for each 64 addresses.
     pub fn addresses_with_free(&self, protocol: Protocol) -> u32 {
         let words = &self.with_free[protocol.index()];
@@ -360,39 +314,6 @@ impl Pool {
     /// Returns true if there is no address.
     pub fn is_empty(&self) -> bool {
         self.addresses.is_empty()
-    }
-
-    fn begin(&self, source: Ipv6Addr) -> Option<usize> {
-        let its = &self.parts[self.pools.of_node(source) as usize].addresses;
-        let mut hasher = SipHasher13::new_with_keys(self.key[0], self.key[1]);
-        hasher.write(&source.octets());
-        hasher
-            .finish()
-            .checked_rem(its.len() as u64)
-            .map(|at| its.start + at as usize)
-    }
-
-    /// The first address with a free port, searched from `start` on in the same pool, with wrap-around.
-    fn next_with_free(&self, protocol: Protocol, start: usize) -> Option<u32> {
-        next_in(&self.with_free[protocol.index()], start, self.around(start))
-    }
-
-    /// The pool of an address.
-    fn pool_at(&self, at: usize) -> usize {
-        match self.parts.len() {
-            1 => 0,
-            _ => self.pools.of_address(self.addresses[at].addr).unwrap_or(0) as usize,
-        }
-    }
-
-    /// The positions of the addresses in the pool of this address.
-    fn around(&self, at: usize) -> Range<usize> {
-        self.parts[self.pool_at(at)].addresses.clone()
-    }
-
-    /// Returns true if a node gets the ports of an address.
-    fn is_for(&self, at: u32, node: Ipv6Addr) -> bool {
-        self.parts.len() == 1 || self.pools.of_node(node) as usize == self.pool_at(at as usize)
     }
 
     fn position(&self, addr: Ipv4Addr) -> Option<u32> {
@@ -434,25 +355,6 @@ impl Pool {
             *word &= !bit;
         }
     }
-}
-
-/// The first set bit of a range, searched from `start` on with wrap-around.
-fn next_in(words: &[u64], start: usize, range: Range<usize>) -> Option<u32> {
-    first_in(words, start..range.end).or_else(|| first_in(words, range.start..start))
-}
-
-fn first_in(words: &[u64], range: Range<usize>) -> Option<u32> {
-    let last = range.end.checked_sub(1)?;
-    (range.start / 64..=last / 64).find_map(|word| {
-        let mut bits = words[word];
-        if word == range.start / 64 {
-            bits &= !0 << (range.start % 64);
-        }
-        if word == last / 64 {
-            bits &= !0 >> (63 - last % 64);
-        }
-        (bits != 0).then(|| (word * 64) as u32 + bits.trailing_zeros())
-    })
 }
 
 /// The configured port ranges of an address for a protocol; they may overlap.
