@@ -2,14 +2,14 @@
 //! The section `[cluster]`: several NAT64 gateways that share subscribers. All of them use the same file.
 
 use super::error::ConfigurationError;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use diolkos_fastpath::LINKS;
-use diolkos_nat64::config::{Nat64Config, Owners, Pool4};
+use diolkos_nat64::config::{Nat64Config, Owners, Pool4, Pools};
 use diolkos_xlat::config::ConfigError;
-use ipnet::Ipv4Net;
+use ipnet::{Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -166,6 +166,7 @@ impl Settings {
         cluster.object_to_etcd(&mut object);
         cluster.object_to_nodes(&mut object);
         cluster.object_to_pools(&mut object);
+        cluster.object_to_sources(&mut object);
         for (at, binding) in self.nat64.bindings.iter().enumerate() {
             let addr = binding.v4.addr;
             if cluster.node_of(addr).is_none() {
@@ -349,6 +350,32 @@ impl Cluster {
         if !self.me.is_empty() && self.this_node("").is_none() {
             let message = format!("no node is called {:?}: check --node", self.me);
             object("cluster.node", &message);
+        }
+    }
+
+    /// Each node has a pool for the same sources: a packet of a customer may reach any node, and must not leave from another
+    /// customer's address there.
+    fn object_to_sources(&self, object: &mut impl FnMut(&str, &str)) {
+        let lists = |node: &Node| -> BTreeSet<Vec<Ipv6Net>> {
+            let pools = Pools::of(&node.pool4);
+            let used = (0..node.pool4.len()).map(|at| pools.of_part(at));
+            used.map(|pool| pools.sources(pool).to_vec()).collect()
+        };
+        let all: BTreeSet<_> = self.node.iter().flat_map(lists).collect();
+        for (at, node) in self.node.iter().enumerate().filter(|_| all.len() > 1) {
+            let its = lists(node);
+            let Some(missing) = all.difference(&its).next() else {
+                continue;
+            };
+            let whom = match missing[..] {
+                [] => "nodes in none of the sources".to_owned(),
+                _ => format!("the sources {missing:?}"),
+            };
+            let message = format!(
+                "{:?} has no addresses for {whom}, and another node has: give each node addresses for the same sources",
+                node.name
+            );
+            object(&format!("cluster.node[{at}].pool4"), &message);
         }
     }
 

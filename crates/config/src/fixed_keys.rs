@@ -316,6 +316,7 @@ mod tests {
                 net: net.parse().expect("a network"),
                 ports: 1024..=65535,
                 protocols: Vec::new(),
+                sources: vec![],
             };
             let nodes = [("gw1", pools[0]), ("gw2", pools[1])];
             Settings {

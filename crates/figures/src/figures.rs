@@ -52,6 +52,9 @@ pub struct StateFigures {
     pub pool_addresses: u64,
     /// Ports of the pool by protocol.
     pub pool: [PoolFigures; 3],
+    /// The same of each pool, if there are pools by source: the first ones.
+    #[serde(default)]
+    pub source_pools: Vec<SourcePoolFigures>,
     /// Free blocks of ports, and all blocks; 0: ports are not allocated in blocks.
     #[serde(default)]
     pub port_blocks: [u64; 2],
@@ -112,6 +115,15 @@ pub struct PoolFigures {
     pub lent: u64,
     /// Addresses without a free port.
     pub exhausted_addresses: u64,
+}
+
+/// The ports of a pool by source.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SourcePoolFigures {
+    /// The first of its IPv6 prefixes, or `default`.
+    pub pool: String,
+    /// Free ports, and all ports, of each protocol.
+    pub ports: [[u64; 2]; 3],
 }
 
 /// A histogram of durations, whose bounds double.

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Queries to the controller about its tables. No packet changes them meanwhile.
 
-use diolkos_nat64::config::Protocol;
+use diolkos_nat64::config::{PoolId, Protocol};
 use diolkos_nat64::session::{BindingView, Counts, Holding, SessionView};
 use diolkos_nat64::Nat64;
 use ipnet::Ipv6Net;
 
 use super::controller::{Controller, BUDGET};
 use super::terms::at_of;
-use diolkos_figures::figures::{PoolFigures, StateFigures};
+use diolkos_figures::figures::{PoolFigures, SourcePoolFigures, StateFigures};
+
+/// Pools by source that have figures of their own.
+const MOST_POOLS: usize = 1024;
 
 impl Controller {
     /// Calls `see` with the tables, which do not change meanwhile.
@@ -66,6 +69,18 @@ impl Controller {
             exhausted_addresses: (pool.len() as u64)
                 .saturating_sub(u64::from(pool.addresses_with_free(protocol))),
         };
+        let pools = pool.pools();
+        let of_source = |id| SourcePoolFigures {
+            pool: pools
+                .sources(id)
+                .first()
+                .map_or_else(|| "default".to_owned(), ToString::to_string),
+            ports: Protocol::ALL.map(|protocol| {
+                let ports = pool.ports_of(id, protocol);
+                [ports.free, ports.all]
+            }),
+        };
+        let by_source = (pools.count() > 1).then_some(0..pools.count().min(MOST_POOLS) as PoolId);
         StateFigures {
             sessions: counts.sessions_of,
             bindings: counts.bindings_of,
@@ -77,6 +92,7 @@ impl Controller {
             held_fragments: nat64.held_fragments() as u64,
             pool_addresses: pool.len() as u64,
             pool: Protocol::ALL.map(of_pool),
+            source_pools: by_source.into_iter().flatten().map(of_source).collect(),
             port_blocks: [blocks.free, blocks.all],
             is_deterministic: pool.mapping().is_some(),
             outside_sessions: [outside.has, outside.may],

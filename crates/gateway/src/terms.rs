@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::net::Ipv6Addr;
 
 use diolkos_fastpath::{queue_of, OWN};
-use diolkos_nat64::config::{Lendable, Level, Limits, Nat64Config, Protocol};
+use diolkos_nat64::config::{Lendable, Level, Limits, Nat64Config, PoolId, Pools, Protocol};
 use diolkos_nat64::session::State;
 
 use super::mirror::own_networks;
@@ -29,7 +29,10 @@ impl Lent {
     }
 }
 
-/// The ports of a protocol in the pool.
+/// The nodes of one pool in a prefix, with the index of the level of the prefix.
+pub type PoolPrefix = (usize, PoolId, u128);
+
+/// The ports of a protocol in a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PortSupply {
     /// Ports that may be lent and used.
@@ -60,6 +63,8 @@ pub fn queues_of(at: usize) -> [usize; 2] {
 #[derive(Debug)]
 pub struct Terms {
     limits: Limits,
+    /// The pools of nodes.
+    pub pools: Pools,
     /// The prefix levels, the widest first.
     pub levels: Vec<Level>,
     /// True if nothing may be lent.
@@ -79,6 +84,7 @@ impl Terms {
         let none = (0, limits.lendable(0, u32::MAX));
         Terms {
             limits: config.limits,
+            pools: Pools::of(&config.pool4),
             levels: config.limits.levels().collect(),
             // The programs would not know every address of ours.
             nothing: own_networks(config).len() > OWN,
@@ -90,18 +96,19 @@ impl Terms {
     }
 
     /// Returns the prefixes that contain a node.
-    pub fn prefixes(&self, node: Ipv6Addr) -> impl Iterator<Item = (usize, u128)> + '_ {
+    pub fn prefixes(&self, node: Ipv6Addr) -> impl Iterator<Item = PoolPrefix> + '_ {
+        let pool = self.pools.of_node(node);
         let levels = self.levels.iter().enumerate();
-        levels.map(move |(at, level)| (at, level.prefix_of(node)))
+        levels.map(move |(at, level)| (at, pool, level.prefix_of(node)))
     }
 
-    /// Returns what may be lent and used: of sessions, of bindings, and of ports.
-    pub fn lendable(&self, state: &State) -> (Lendable, Lendable, [PortSupply; 2]) {
+    /// Returns what may be lent and used: of sessions, of bindings, and of the ports of a pool.
+    pub fn lendable(&self, state: &State, pool: PoolId) -> (Lendable, Lendable, [PortSupply; 2]) {
         let mut known = self.ports.get();
         let supply = [0, 1].map(|at| {
-            let all = state.pool().ports(LENT[at]);
-            let taken = all.saturating_sub(state.pool().free_ports(LENT[at]));
-            let [all, taken] = [all, taken].map(|n| n.min(u32::MAX.into()) as u32);
+            let ports = state.pool().ports_of(pool, LENT[at]);
+            let taken = ports.all.saturating_sub(ports.free);
+            let [all, taken] = [ports.all, taken].map(|n| n.min(u32::MAX.into()) as u32);
             if known[at].0 != all {
                 known[at] = (all, self.limits.lendable(all, u32::MAX));
                 self.ports.set(known);

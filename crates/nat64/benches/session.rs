@@ -32,6 +32,7 @@ fn config() -> Nat64Config {
             net: "198.18.0.0/25".parse().unwrap(),
             ports: 1024..=65535,
             protocols: Protocol::ALL.to_vec(),
+            sources: vec![],
         }],
         limits: Limits {
             sessions: 1 << 23,

@@ -45,6 +45,7 @@
 //!         net: "203.0.113.0/28".parse().unwrap(),
 //!         ports: 1024..=65535,
 //!         protocols: Protocol::ALL.to_vec(),
+//!         sources: vec![],
 //!     }],
 //!     ..Nat64Config::default()
 //! };

@@ -15,6 +15,7 @@ fn part(net: &str, ports: std::ops::RangeInclusive<u16>) -> Pool4 {
         net: net.parse().unwrap(),
         ports,
         protocols: Protocol::ALL.to_vec(),
+        sources: vec![],
     }
 }
 

@@ -35,6 +35,16 @@ fn mistakes_in_the_parts_of_a_nat64_have_their_place() {
             "nat64.pool4[0].protocols: \"tcp\" is not a list; write [\"tcp\"]",
         ),
         (
+            pool,
+            "sources = \"2001:db8::/48\"",
+            "nat64.pool4[0].sources: \"2001:db8::/48\" is not a list; write [\"2001:db8::/48\"]",
+        ),
+        (
+            pool,
+            "sources = [\"2001:db8::1/48\"]",
+            "nat64.pool4[0].sources: 2001:db8::1/48 has host bits set",
+        ),
+        (
             BOUND,
             "v6 = \"2001:db8::1\"",
             "nat64.static[0].v6: `2001:db8::1` has no port; write `[2001:db8::1]:PORT`",

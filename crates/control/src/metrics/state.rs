@@ -67,6 +67,7 @@ pub fn families(state: &StateFigures) -> Vec<Family> {
         ),
     ];
     families.push(pool(state));
+    families.extend((!state.source_pools.is_empty()).then(|| source_pools(state)));
     families.extend(resources(state));
     for (name, help, spread) in [
         (
@@ -132,11 +133,26 @@ fn pool(state: &StateFigures) -> Family {
     family
 }
 
+/// One pool has ports free while another has none.
+fn source_pools(state: &StateFigures) -> Family {
+    let help = "Ports of each pool by source, by use; taken ports are bound, lent or resting.";
+    let mut family = Family::new("diolkos_source_pool_ports", help);
+    for pool in &state.source_pools {
+        for (protocol, [free, all]) in PROTOCOLS.iter().zip(pool.ports) {
+            for (is, ports) in [("free", free), ("taken", all.saturating_sub(free))] {
+                let labels = [("pool", &*pool.pool), ("protocol", protocol), ("state", is)];
+                family.add(&labels, Value::Gauge(ports));
+            }
+        }
+    }
+    family
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::family::text;
     use super::*;
-    use diolkos_figures::figures::PoolFigures;
+    use diolkos_figures::figures::{PoolFigures, SourcePoolFigures};
 
     #[test]
     fn ports_are_free_or_lent_or_bound() {
@@ -149,6 +165,10 @@ mod tests {
         let state = StateFigures {
             pool: [PoolFigures::default(), udp, PoolFigures::default()],
             sessions: [1, 2, 3],
+            source_pools: vec![SourcePoolFigures {
+                pool: "2001:db8:a::/48".to_owned(),
+                ports: [[7, 9], [3, 9], [0, 0]],
+            }],
             ..StateFigures::default()
         };
         let page = text(families(&state));
@@ -156,6 +176,7 @@ mod tests {
             "diolkos_pool_ports{protocol=\"udp\",state=\"free\"} 60",
             "diolkos_pool_ports{protocol=\"udp\",state=\"lent\"} 30",
             "diolkos_pool_ports{protocol=\"udp\",state=\"bound\"} 10",
+            "diolkos_source_pool_ports{pool=\"2001:db8:a::/48\",protocol=\"udp\",state=\"taken\"} 6",
             "diolkos_sessions{protocol=\"tcp\"} 1",
             "diolkos_sessions{protocol=\"icmp\"} 3",
             "# TYPE diolkos_controller_wait_seconds histogram",

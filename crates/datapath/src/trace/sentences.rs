@@ -64,7 +64,9 @@ fn table_step(step: &TableStep) -> (&'static str, String) {
             v6,
             addr,
             port,
+            pool,
         } => {
+            let pool = pool.map_or_else(String::new, |of| format!(" for {of}"));
             let port = match port {
                 Some(port) => format!("with port {port}"),
                 None => "with a port that is chosen at random".to_owned(),
@@ -72,7 +74,7 @@ fn table_step(step: &TableStep) -> (&'static str, String) {
             let protocol = protocol.name();
             (
                 "binding",
-                format!("would be opened: {protocol} {v6} on {addr} of the pool, {port}"),
+                format!("would be opened: {protocol} {v6} on {addr} of the pool{pool}, {port}"),
             )
         }
         TableStep::Session(view) => (

@@ -52,13 +52,19 @@ pub fn resources(state: &StateFigures, logs: &[Waiting]) -> Vec<Resource> {
         ("icmp_ids", "ICMP identifiers of the pool"),
     ];
     debug_assert_eq!(PROTOCOLS.len(), nouns.len());
-    for ((name, what), pool) in nouns.into_iter().zip(&state.pool) {
+    for (at, (name, what)) in nouns.into_iter().enumerate() {
+        let pool = &state.pool[at];
+        let (free, ports, of) = fullest(state, at).unwrap_or((pool.free, pool.ports, ""));
+        let what = match of {
+            "" => what.to_owned(),
+            of => format!("{what} for {of}"),
+        };
         all.push(resource(
             name,
-            what,
+            &what,
             Use {
-                used: pool.ports - pool.free.min(pool.ports),
-                limit: pool.ports,
+                used: ports - free.min(ports),
+                limit: ports,
             },
             "new bindings are dropped without a free port: add addresses to nat64.pool4",
         ));
@@ -152,10 +158,22 @@ impl Resource {
     }
 }
 
+/// The fullest pool by source, as its free ports, all its ports and its name. A pool that is full drops bindings whatever
+/// others have.
+fn fullest(state: &StateFigures, protocol: usize) -> Option<(u64, u64, &str)> {
+    let all = state.source_pools.iter();
+    let all = all.map(|pool| (pool.ports[protocol], &*pool.pool));
+    let least = all
+        .filter(|([_, all], _)| *all > 0)
+        .min_by_key(|([free, all], _)| free * 1000 / all)?;
+    let ([free, ports], name) = least;
+    Some((free, ports, name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diolkos_figures::figures::PoolFigures;
+    use diolkos_figures::figures::{PoolFigures, SourcePoolFigures};
 
     #[test]
     fn only_what_has_a_limit_is_a_resource() {
@@ -188,5 +206,26 @@ mod tests {
                 ("log_queue.syslog", 7, 8, 87),
             ]
         );
+    }
+
+    #[test]
+    fn the_fullest_pool_by_source_counts() {
+        let pool = |pool: &str, udp| SourcePoolFigures {
+            pool: pool.to_owned(),
+            ports: [[0, 0], udp, [0, 0]],
+        };
+        let state = StateFigures {
+            source_pools: vec![
+                pool("default", [1000, 1000]),
+                pool("2001:db8:a::/48", [1, 10]),
+                pool("2001:db8:b::/48", [2, 10]),
+            ],
+            ..StateFigures::default()
+        };
+        let found = resources(&state, &[]);
+        let ports = found.iter().find(|found| found.name == "udp_ports");
+        let ports = ports.expect("there are ports");
+        assert_eq!((ports.used, ports.limit), (9, 10));
+        assert_eq!(ports.what, "UDP ports of the pool for 2001:db8:a::/48");
     }
 }

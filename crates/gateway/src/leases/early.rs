@@ -17,7 +17,7 @@ use std::net::Ipv6Addr;
 use diolkos_nat64::config::{LevelKind, Limits, Protocol};
 use diolkos_nat64::session::State;
 
-use super::super::terms::{at_of, Terms};
+use super::super::terms::{at_of, PoolPrefix, Terms};
 use super::Leases;
 
 /// Ports of each queue of a protocol.
@@ -39,7 +39,7 @@ pub(super) struct Early {
     most: u32,
     all: u32,
     /// By level and prefix. A host has one at most, and does not stand here.
-    of_prefix: HashMap<(usize, u128), u32>,
+    of_prefix: HashMap<PoolPrefix, u32>,
 }
 
 impl Early {
@@ -61,16 +61,16 @@ impl Early {
     }
 
     /// Returns the number of those in a prefix.
-    pub(super) fn of(&self, prefix: (usize, u128)) -> u32 {
+    pub(super) fn of(&self, prefix: PoolPrefix) -> u32 {
         self.of_prefix.get(&prefix).copied().unwrap_or_default()
     }
 
     /// Returns true if a node may have one within the shares of its prefixes: each has its part of what others leave.
     fn has_room(&self, terms: &Terms, node: Ipv6Addr) -> bool {
         let mut free = u64::from(self.most.saturating_sub(self.all));
-        for (level, prefix) in wider(terms, node) {
-            let its = u64::from(self.of((level, prefix)));
-            free = terms.levels[level].limit(its, free).saturating_sub(its);
+        for prefix in wider(terms, node) {
+            let its = u64::from(self.of(prefix));
+            free = terms.levels[prefix.0].limit(its, free).saturating_sub(its);
         }
         free > 0
     }
@@ -98,10 +98,10 @@ impl Early {
 }
 
 /// Returns the prefixes that contain a node and others.
-fn wider(terms: &Terms, node: Ipv6Addr) -> impl Iterator<Item = (usize, u128)> + '_ {
+fn wider(terms: &Terms, node: Ipv6Addr) -> impl Iterator<Item = PoolPrefix> + '_ {
     terms
         .prefixes(node)
-        .filter(|&(level, _)| terms.levels[level].kind != LevelKind::Host)
+        .filter(|&(level, ..)| terms.levels[level].kind != LevelKind::Host)
 }
 
 impl Leases {

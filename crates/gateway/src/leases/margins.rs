@@ -2,13 +2,14 @@
 //! Computes how much may still be lent to a node, and which leases end when others come near a limit.
 //!
 //! Both keep a margin below each limit: of the sessions, of the bindings, of the ports of an address, of those of
-//! the pool, and of the shares of each prefix that contains the node.
+//! the node's pool, and of the shares of each prefix that contains the node.
 
 use std::net::Ipv6Addr;
 
+use diolkos_nat64::config::PoolId;
 use diolkos_nat64::session::State;
 
-use super::super::terms::{Lent, PortSupply, LENT};
+use super::super::terms::{Lent, PoolPrefix, PortSupply, LENT};
 use super::{early, GrantedLease, Leases};
 
 /// Within this margin of a limit nothing is lent; within half of it leases end. One packet opens at most two
@@ -23,8 +24,10 @@ const NARROW_MARGIN: u32 = 32;
 enum Near {
     /// Everywhere.
     All,
+    /// In a pool.
+    Pool(PoolId),
     /// In a prefix of a level.
-    Prefix(usize, u128),
+    Prefix(PoolPrefix),
 }
 
 impl Leases {
@@ -35,7 +38,8 @@ impl Leases {
             let lendable = limit.saturating_sub((limit / margin).max(LEAST_MARGIN));
             lendable.saturating_sub(used.saturating_add(lent))
         };
-        let (sessions, bindings, ports) = self.terms.lendable(state);
+        let pool = self.terms.pools.of_node(node);
+        let (sessions, bindings, ports) = self.terms.lendable(state, pool);
         let of_bindings = room(bindings.all, used.bindings, self.lent.all_ports());
         let mut least = Lent {
             sessions: room(sessions.all, used.sessions, self.lent.sessions),
@@ -44,8 +48,9 @@ impl Leases {
                 of_bindings.min(room(ports[at].lendable.all, ports[at].taken, 0))
             }),
         };
-        for (level, prefix) in self.terms.prefixes(node) {
-            let lent = self.lent_to.get(&(level, prefix));
+        for prefix in self.terms.prefixes(node) {
+            let level = prefix.0;
+            let lent = self.lent_to.get(&prefix);
             let lent = lent.copied().unwrap_or_default();
             let (of_sessions, of_bindings) = used.of_level[level];
             let of_sessions = room(sessions.of_level[level], of_sessions, lent.sessions);
@@ -67,9 +72,11 @@ impl Leases {
             Some(Near::All) if self.early.all() > 0 => {
                 self.end_where(state, |held| held.is_early);
             }
-            Some(Near::Prefix(at, prefix)) if self.early.of((at, prefix)) > 0 => {
-                let level = self.terms.levels[at];
-                let is_in = |held: &GrantedLease| level.prefix_of(held.node) == prefix;
+            Some(Near::Pool(pool)) if self.early.all() > 0 => {
+                self.end_where(state, |held| held.is_early && held.pool == pool);
+            }
+            Some(Near::Prefix(prefix)) if self.early.of(prefix) > 0 => {
+                let is_in = self.is_in(prefix);
                 self.end_where(state, |held| held.is_early && is_in(held));
             }
             _ => {}
@@ -77,9 +84,10 @@ impl Leases {
         // What is outside of the wider margin is outside of this one, too.
         match near.and_then(|_| self.near(node, state, NARROW_MARGIN)) {
             Some(Near::All) => return self.end_all(state),
-            Some(Near::Prefix(at, prefix)) => {
-                let level = self.terms.levels[at];
-                self.end_where(state, |held| level.prefix_of(held.node) == prefix);
+            Some(Near::Pool(pool)) => self.end_where(state, |held| held.pool == pool),
+            Some(Near::Prefix(prefix)) => {
+                let is_in = self.is_in(prefix);
+                self.end_where(state, is_in);
             }
             None => {}
         }
@@ -97,6 +105,12 @@ impl Leases {
         }
     }
 
+    /// Returns true for the leases of a prefix.
+    fn is_in(&self, (at, pool, prefix): PoolPrefix) -> impl Fn(&GrantedLease) -> bool {
+        let level = self.terms.levels[at];
+        move |held| held.pool == pool && level.prefix_of(held.node) == prefix
+    }
+
     /// Returns where less than one part in `margin` of a limit is neither used nor lent, and something is lent: the widest
     /// such prefix of a node.
     fn near(&self, node: Ipv6Addr, state: &State, margin: u32) -> Option<Near> {
@@ -105,20 +119,25 @@ impl Leases {
             let margin = (limit / margin).max(LEAST_MARGIN / 2);
             lent > 0 && used.saturating_add(lent) > limit.saturating_sub(margin)
         };
-        let (sessions, bindings, ports) = self.terms.lendable(state);
+        let pool = self.terms.pools.of_node(node);
+        let (sessions, bindings, ports) = self.terms.lendable(state, pool);
         let all = self.lent;
+        let in_pool = self.lent_in.get(&pool).copied().unwrap_or_default();
         let are_ports_near = |(ports, lent): (&PortSupply, u32)| {
             let bound = ports.taken.saturating_sub(lent);
             is_near(ports.lendable.all, bound, lent)
         };
         if is_near(sessions.all, used.sessions, all.sessions)
             || is_near(bindings.all, used.bindings, all.all_ports())
-            || ports.iter().zip(all.ports).any(are_ports_near)
         {
             return Some(Near::All);
         }
-        for (at, prefix) in self.terms.prefixes(node) {
-            let its = self.lent_to.get(&(at, prefix)).copied().unwrap_or_default();
+        if ports.iter().zip(in_pool.ports).any(are_ports_near) {
+            return Some(Near::Pool(pool));
+        }
+        for prefix in self.terms.prefixes(node) {
+            let at = prefix.0;
+            let its = self.lent_to.get(&prefix).copied().unwrap_or_default();
             let (of_sessions, of_bindings) = used.of_level[at];
             let are_its_near = |(ports, lent): (&PortSupply, u32)| {
                 let has = ports.of_these(of_bindings.saturating_add(its.all_ports()));
@@ -128,7 +147,7 @@ impl Leases {
                 || is_near(bindings.of_level[at], of_bindings, its.all_ports())
                 || ports.iter().zip(its.ports).any(are_its_near)
             {
-                return Some(Near::Prefix(at, prefix));
+                return Some(Near::Prefix(prefix));
             }
         }
         None

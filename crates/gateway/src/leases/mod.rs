@@ -26,13 +26,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_fastpath::{LeaseSize, Opening, Report, WIDE_PORTS};
-use diolkos_nat64::config::{Nat64Config, Protocol};
+use diolkos_nat64::config::{Nat64Config, PoolId, Protocol};
 use diolkos_nat64::session::{Segment, Side, State};
 
 use super::conversion::{opened, protocol_of, session_of};
 use super::fastpath::FastPath;
 use super::mirror::Mirror;
-use super::terms::{at_of, Lent, Terms, LENT};
+use super::terms::{at_of, Lent, PoolPrefix, Terms, LENT};
 use early::Early;
 use filling::sessions_of;
 use margins::MARGIN;
@@ -56,8 +56,10 @@ pub struct Leases {
     warm: Warm,
     early: Early,
     lent: Lent,
-    /// What is lent, by level and prefix.
-    lent_to: HashMap<(usize, u128), Lent>,
+    /// What is lent in each pool.
+    lent_in: HashMap<PoolId, Lent>,
+    /// What is lent to the nodes of a prefix.
+    lent_to: HashMap<PoolPrefix, Lent>,
     terms: Terms,
     next_sweep: usize,
     /// The number of sweeps, which is the clock of leases.
@@ -68,6 +70,8 @@ pub struct Leases {
 #[derive(Clone, Debug)]
 struct GrantedLease {
     node: Ipv6Addr,
+    /// The pool of its node.
+    pool: PoolId,
     /// The term by which reports name the lease.
     term: u32,
     /// The external address of new bindings.
@@ -103,6 +107,7 @@ impl Leases {
             warm: Warm::new(places),
             early: Early::new(&config.limits, places),
             lent: Lent::default(),
+            lent_in: HashMap::new(),
             lent_to: HashMap::new(),
             terms: Terms::of(config),
             next_sweep: 0,
@@ -277,6 +282,7 @@ impl Leases {
         let is_early = size == LeaseSize::Small;
         self.held[place] = Some(Box::new(GrantedLease {
             node,
+            pool: self.terms.pools.of_node(node),
             term,
             address,
             lent: Lent::default(),
@@ -318,6 +324,7 @@ impl Leases {
     /// Applies another configuration, once everything has been taken back.
     pub fn follow(&mut self, config: &Nat64Config) {
         self.terms = Terms::of(config);
+        self.lent_in.clear();
         self.early = Early::new(&config.limits, self.held.len());
     }
 
@@ -358,7 +365,7 @@ impl Leases {
         let before = held.lent;
         change(&mut held.lent);
         let after = held.lent;
-        let node = held.node;
+        let (node, pool) = (held.node, held.pool);
         let follow = |sum: &mut Lent| {
             sum.sessions = sum.sessions - before.sessions + after.sessions;
             for at in 0..LENT.len() {
@@ -366,6 +373,7 @@ impl Leases {
             }
         };
         follow(&mut self.lent);
+        follow(self.lent_in.entry(pool).or_default());
         for prefix in self.terms.prefixes(node) {
             let its = self.lent_to.entry(prefix).or_default();
             follow(its);

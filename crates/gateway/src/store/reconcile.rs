@@ -338,6 +338,7 @@ mod tests {
             net: "203.0.113.0/29".parse().expect("a network"),
             ports: 1024..=65535,
             protocols: vec![Protocol::Tcp],
+            sources: vec![],
         }];
         let mut tables = State::new(&config, [1, 2, 3, 4]);
         let session = Session {

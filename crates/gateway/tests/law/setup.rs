@@ -70,6 +70,7 @@ impl Setup {
             net: "192.0.2.0/29".parse().unwrap(),
             ports: 1024..=65535,
             protocols: Protocol::ALL.to_vec(),
+            sources: vec![],
         };
         Setup {
             nat64: Some(Nat64Config {

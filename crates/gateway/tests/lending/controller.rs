@@ -36,6 +36,7 @@ pub fn config(addresses: u8, ports: std::ops::RangeInclusive<u16>) -> Nat64Confi
         net: Ipv4Addr::new(192, 0, 2, last).into(),
         ports: ports.clone(),
         protocols: vec![Protocol::Udp, Protocol::Tcp],
+        sources: vec![],
     };
     Nat64Config {
         translator: Config {

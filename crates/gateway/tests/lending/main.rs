@@ -17,6 +17,7 @@ mod many;
 mod map;
 mod occupied;
 mod orders;
+mod pools;
 mod program;
 mod strangers;
 mod twin;

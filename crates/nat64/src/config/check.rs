@@ -2,7 +2,8 @@
 //! The contradictions that [`Nat64Config::check`] reports, in the order of the keys.
 
 use super::{
-    overlap, Binding, Mapping, Nat64Config, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES, MAX_TIMEOUT,
+    overlap, Binding, Mapping, Nat64Config, Pools, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES,
+    MAX_TIMEOUT,
 };
 use diolkos_xlat::config::check::{is_unicast4, is_unicast6, not_unicast, problems};
 use diolkos_xlat::config::{Config, ConfigError, Problem};
@@ -32,8 +33,10 @@ impl Nat64Config {
                 "only a SIIT or a CLAT passes UDP without checksum; a NAT64 computes the checksum (RFC 6146 section 3.4)".into(),
             );
         }
-        self.check_pool(&mut add);
-        self.check_bindings(&mut add);
+        let pools = Pools::of(&self.pool4);
+        self.check_pool(&pools, &mut add);
+        self.check_sources(&pools, &mut add);
+        self.check_bindings(&pools, &mut add);
         self.check_timeouts(&mut add);
         self.check_limits(&mut add);
         self.check_owners(&mut add);
@@ -47,7 +50,7 @@ impl Nat64Config {
         }
     }
 
-    fn check_pool(&self, add: &mut impl FnMut(String, String)) {
+    fn check_pool(&self, pools: &Pools, add: &mut impl FnMut(String, String)) {
         if self.pool4.is_empty() && self.bindings.is_empty() {
             add(
                 "nat64.pool4".into(),
@@ -83,12 +86,18 @@ impl Nat64Config {
                 format!("{addresses} addresses; {MAX_POOL_ADDRESSES} are supported"),
             );
         }
-        for (at, other) in overlap::parts(&self.pool4) {
+        for (at, other) in overlap::parts(&self.pool4, pools) {
             let (part, around) = (self.pool4[at].net, self.pool4[other].net);
+            let advice = match pools.of_part(at) == pools.of_part(other) {
+                true => "remove one, or give them different ports or protocols",
+                false => {
+                    "they have different sources, and an address belongs to one pool; remove one"
+                }
+            };
             add(
                 format!("nat64.pool4[{at}].address"),
                 format!(
-                    "{} overlaps nat64.pool4[{other}], {}: remove one, or give them different ports or protocols",
+                    "{} overlaps nat64.pool4[{other}], {}: {advice}",
                     short(part),
                     short(around)
                 ),
@@ -96,13 +105,16 @@ impl Nat64Config {
         }
     }
 
-    fn check_bindings(&self, add: &mut impl FnMut(String, String)) {
+    fn check_bindings(&self, pools: &Pools, add: &mut impl FnMut(String, String)) {
         let mut seen4 = std::collections::HashMap::new();
         let mut seen6 = std::collections::HashMap::new();
         for (at, binding) in self.bindings.iter().enumerate() {
             let key = format!("nat64.static[{at}]");
             if let Some(message) = binding.contradiction(&self.translator) {
                 add(key.clone(), message);
+            }
+            if let Some(message) = pools.refuses(binding.v4.addr, binding.v6.addr) {
+                add(format!("{key}.v4"), message);
             }
             if let Some(other) = seen4.insert((binding.protocol, binding.v4), at) {
                 add(
@@ -282,6 +294,7 @@ mod tests {
                 net: "192.0.2.0/28".parse().unwrap(),
                 ports: 1024..=65535,
                 protocols: Protocol::ALL.to_vec(),
+                sources: vec![],
             }],
             ..Nat64Config::default()
         }
@@ -310,6 +323,7 @@ mod tests {
             net: "224.0.0.0/8".parse().unwrap(),
             ports: 9..=8,
             protocols: vec![Protocol::Udp],
+            sources: vec![],
         });
         assert_eq!(
             keys(&bad),

@@ -10,12 +10,14 @@ mod mapping;
 mod numbered;
 mod overlap;
 mod owners;
+mod pools;
 
 pub use diolkos_xlat::verdict::Gateway;
 pub use endpoint::{Endpoint4, Endpoint6};
 pub use limits::{share, Lendable, Level, LevelKind, Limits, LEVELS, MAX_SITES};
 pub use mapping::{Figures, Mapping, PortRange};
 pub use owners::{Owners, MOST_GATEWAYS};
+pub use pools::{PoolId, Pools, DEFAULT_POOL};
 
 use diolkos_xlat::config::Config;
 #[cfg(feature = "file")]
@@ -98,6 +100,13 @@ pub struct Pool4 {
     /// The protocols that may use it.
     #[cfg_attr(feature = "file", serde(default = "file::all_protocols"))]
     pub protocols: Vec<Protocol>,
+    /// The IPv6 prefixes whose nodes use it, and nothing else; the longest prefix counts. Without: all other nodes. Entries
+    /// with the same prefixes are one pool.
+    #[cfg_attr(
+        feature = "file",
+        serde(default, skip_serializing_if = "Vec::is_empty")
+    )]
+    pub sources: Vec<Ipv6Net>,
 }
 
 /// A static binding: packets pass in both directions without a prior packet. Its IPv4 address need not be in the pool.

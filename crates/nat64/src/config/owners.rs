@@ -116,6 +116,7 @@ mod tests {
                 net: net("192.0.2.0/31"),
                 ports: 1024..=65535,
                 protocols: Protocol::ALL.to_vec(),
+                sources: vec![],
             }],
             owners: Some(Owners {
                 me: 1,

@@ -6,7 +6,7 @@
 
 use super::block::Parity;
 use super::Pool;
-use crate::config::{Endpoint4, Mapping, Protocol};
+use crate::config::{Endpoint4, Mapping, PoolId, Protocol};
 use crate::key::Keys;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -50,8 +50,8 @@ pub struct Division {
     free: Vec<Option<Box<Bits>>>,
     /// One bit for each address with an unowned block.
     with_free: Vec<u64>,
-    free_blocks: u64,
-    blocks: u64,
+    /// For each of the pools.
+    counts: Vec<BlockCount>,
     /// Blocks with resting ports, which are not given to any source.
     resting: HashMap<BlockId, Resting, Keys>,
 }
@@ -118,10 +118,11 @@ impl Pool {
                 .sum::<u64>()
         };
         let mut with_free = vec![0; self.addresses.len().div_ceil(64)];
-        let mut blocks = 0;
+        let mut counts = vec![BlockCount::default(); self.parts.len()];
         for (at, address) in self.addresses.iter().enumerate() {
             let its = count(&of_kind[address.kind as usize]);
-            blocks += its;
+            counts[self.pool_at(at)].all += its;
+            counts[self.pool_at(at)].free += its;
             with_free[at / 64] |= u64::from(its > 0) << (at % 64);
         }
         self.division = Some(Division {
@@ -130,19 +131,24 @@ impl Pool {
             of_kind,
             free: self.addresses.iter().map(|_| None).collect(),
             with_free,
-            free_blocks: blocks,
-            blocks,
+            counts,
             resting: HashMap::with_hasher(Keys(self.key)),
         });
     }
 
     /// The number of blocks; 0 if ports are not divided.
     pub fn blocks(&self) -> BlockCount {
-        let division = self.division.as_ref();
-        division.map_or(BlockCount::default(), |division| BlockCount {
-            free: division.free_blocks,
-            all: division.blocks,
+        let counts = self.division.iter().flat_map(|division| &division.counts);
+        counts.fold(BlockCount::default(), |sum, of| BlockCount {
+            free: sum.free + of.free,
+            all: sum.all + of.all,
         })
+    }
+
+    /// The number of blocks in one of the pools.
+    pub fn blocks_of(&self, pool: PoolId) -> BlockCount {
+        let division = self.division.as_ref();
+        division.map_or(BlockCount::default(), |of| of.counts[pool as usize])
     }
 
     /// The owners of the fixed blocks, if there are any.
@@ -165,7 +171,7 @@ impl Pool {
         })
     }
 
-    /// Takes an unowned block of this address; with `only` false, also of the next address that has one.
+    /// Takes an unowned block of this address; with `only` false, also of the next address of its pool that has one.
     pub fn take_block(
         &mut self,
         address: Ipv4Addr,
@@ -209,13 +215,18 @@ impl Pool {
 
     fn next_with_block(&self, address: Ipv4Addr) -> Option<usize> {
         let start = self.position(address)? as usize;
-        let at = super::next_in(&self.division.as_ref()?.with_free, start)?;
+        let words = &self.division.as_ref()?.with_free;
+        let at = super::parts::next_in(words, start, self.around(start))?;
         Some(at as usize)
     }
 
     /// Takes a given block for the source of a host. Returns false if the pool does not have the block, if it has an
-    /// owner, or if one of its ports rests for another subscriber.
+    /// owner, if it is of a pool for other sources, or if one of its ports rests for another subscriber.
     pub fn claim_block(&mut self, place: BlockId, host: Ipv6Addr) -> bool {
+        let at = self.position(place.addr);
+        if at.is_some_and(|at| !self.is_for(at, host)) {
+            return false;
+        }
         let resting = self.resting_in(place);
         if resting.is_none_or(|resting| resting.is_owned) {
             return self.mark(place, false);
@@ -285,6 +296,7 @@ impl Pool {
         };
         let at = at as usize;
         let kind = self.addresses[at].kind as usize;
+        let pool = self.pool_at(at);
         let Some(division) = &mut self.division else {
             return false;
         };
@@ -306,8 +318,8 @@ impl Pool {
             false => division.with_free[at / 64] &= !bit,
         }
         match is_free {
-            true => division.free_blocks += 1,
-            false => division.free_blocks -= 1,
+            true => division.counts[pool].free += 1,
+            false => division.counts[pool].free -= 1,
         }
         true
     }

@@ -3,28 +3,30 @@
 //!
 //! Stages of an allocation:
 //!
-//! 1. An address. A source always starts at the same one (RFC 4787 REQ-2, "paired"), by a keyed hash of its address;
-//!    the next one is used only if it has no free port.
+//! 1. An address of the pool of the source ([`Pools`]). A source always starts at the same one (RFC 4787 REQ-2,
+//!    "paired"), by a keyed hash of its address; the next one is used only if it has no free port.
 //! 2. `allocate`: a port of that address.
 //! 3. `block`: the port is taken until it is released.
 //!
 //! The time does not depend on how full the pool is. `rest` reserves ports for a while after their bindings end, if
-//! several gateways serve the same nodes. `lease` lends ports; `divide` has the port blocks that are given to sources.
+//! several gateways serve the same nodes. `lease` lends ports; `parts` has the pools by source, and `divide` the port
+//! blocks that are given to sources.
 
 mod allocate;
 mod block;
 mod divide;
 mod lease;
+mod parts;
 mod rest;
 
-use crate::config::{Endpoint4, Pool4, Protocol};
+use crate::config::{Endpoint4, Pool4, PoolId, Pools, Protocol};
 use allocate::Wish;
 use block::{Block, PortSet};
 pub use divide::{BlockCount, BlockId};
+use parts::Part;
+pub use parts::PortCount;
 pub use rest::Subscriber;
-use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
-use std::hash::Hasher;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ use std::sync::Arc;
 pub enum Claim {
     /// The claimant has it and must release it.
     Taken,
-    /// It is already taken.
+    /// It is already taken, or of a pool for other sources.
     Occupied,
     /// The pool does not contain it.
     Elsewhere,
@@ -75,17 +77,19 @@ struct Kind {
 /// The configured port ranges of an address for each protocol; they may overlap.
 type Ranges = [Vec<RangeInclusive<u16>>; 3];
 
-/// The pool.
+/// The pool, which consists of [`Pools`].
 #[derive(Debug)]
 pub struct Pool {
     kinds: Vec<Kind>,
-    /// In ascending order.
+    pools: Pools,
+    /// One for each of the pools.
+    parts: Vec<Part>,
+    /// Sorted by pool, then in ascending order.
     addresses: Vec<Address>,
+    /// The position of each address, in ascending order.
+    by_addr: Vec<(Ipv4Addr, u32)>,
     /// For each protocol, one bit for each address with a free port.
     with_free: [Vec<u64>; 3],
-    /// Number of free ports of each protocol, and number of all.
-    free: [u64; 3],
-    ports: [u64; 3],
     preserve_ports: bool,
     key: [u64; 2],
     /// Set if sources get port blocks.
@@ -98,40 +102,57 @@ impl Pool {
     /// Creates a pool in which all ports are free. `key` must be secret and random.
     pub fn new(parts: &[Pool4], preserve_ports: bool, key: [u64; 2]) -> Pool {
         // Each address with its parts, which may come from one network or from 65 536 single addresses.
-        let mut given: Vec<(Ipv4Addr, &Pool4)> = Vec::new();
-        for part in parts {
+        let pools = Pools::of(parts);
+        let mut given: Vec<(PoolId, Ipv4Addr, &Pool4)> = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
             let first = part.net.network().to_bits();
             let all = (first..=part.net.broadcast().to_bits()).map(Ipv4Addr::from_bits);
-            given.extend(all.map(|addr| (addr, part)));
+            given.extend(all.map(|addr| (pools.of_part(at), addr, part)));
         }
-        given.sort_by_key(|(addr, _)| *addr);
+        given.sort_by_key(|(pool, addr, _)| (*pool, *addr));
         let mut pool = Pool {
             kinds: Vec::new(),
+            parts: vec![Part::default(); pools.count()],
+            pools,
             addresses: Vec::new(),
+            by_addr: Vec::new(),
             with_free: [(); 3].map(|()| Vec::new()),
-            free: [0; 3],
-            ports: [0; 3],
             preserve_ports,
             key,
             division: None,
             rests: None,
         };
         let mut kinds: HashMap<Ranges, u32> = HashMap::new();
-        for its_parts in given.chunk_by(|(a, _), (b, _)| a == b) {
-            let ranges = Protocol::ALL.map(|protocol| ranges(its_parts, protocol));
-            pool.add(its_parts[0].0, ranges, &mut kinds);
+        for of_pool in given.chunk_by(|(a, ..), (b, ..)| a == b) {
+            let (id, first) = (of_pool[0].0, pool.addresses.len());
+            pool.parts[id as usize].addresses.start = first;
+            for its_parts in of_pool.chunk_by(|(_, a, _), (_, b, _)| a == b) {
+                let ranges = Protocol::ALL.map(|protocol| ranges(its_parts, protocol));
+                pool.add(id, its_parts[0].1, ranges, &mut kinds);
+            }
+            let part = &mut pool.parts[id as usize];
+            part.addresses.end = pool.addresses.len();
+            part.ports = part.free;
         }
-        pool.ports = pool.free;
+        let all = (0..).zip(&pool.addresses);
+        pool.by_addr = all.map(|(at, address)| (address.addr, at)).collect();
+        pool.by_addr.sort_unstable();
         pool
     }
 
-    fn add(&mut self, addr: Ipv4Addr, ranges: Ranges, kinds: &mut HashMap<Ranges, u32>) {
+    fn add(
+        &mut self,
+        pool: PoolId,
+        addr: Ipv4Addr,
+        ranges: Ranges,
+        kinds: &mut HashMap<Ranges, u32>,
+    ) {
         let at = self.addresses.len();
         for (protocol, ranges) in ranges.iter().enumerate() {
             let ports = count(ranges.clone());
             self.with_free[protocol].resize(at / 64 + 1, 0);
             self.with_free[protocol][at / 64] |= u64::from(ports > 0) << (at % 64);
-            self.free[protocol] += ports;
+            self.parts[pool as usize].free[protocol] += ports;
         }
         let kind = *kinds.entry(ranges).or_insert_with_key(|ranges| {
             self.kinds.push(Kind {
@@ -154,7 +175,7 @@ impl Pool {
 
     /// All addresses in ascending order.
     pub fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
-        self.addresses.iter().map(|address| address.addr)
+        self.by_addr.iter().map(|(addr, _)| *addr)
     }
 
     /// Returns true if the address is in the pool.
@@ -279,16 +300,6 @@ impl Pool {
         }
     }
 
-    /// Number of free ports of a protocol on all addresses. Leased ports are not free.
-    pub fn free_ports(&self, protocol: Protocol) -> u64 {
-        self.free[protocol.index()]
-    }
-
-    /// Number of ports of a protocol, free or not.
-    pub fn ports(&self, protocol: Protocol) -> u64 {
-        self.ports[protocol.index()]
-    }
-
     /// Number of addresses with a free port of a protocol. Takes one step for each 64 addresses.
     pub fn addresses_with_free(&self, protocol: Protocol) -> u32 {
         let words = &self.with_free[protocol.index()];
@@ -305,25 +316,9 @@ impl Pool {
         self.addresses.is_empty()
     }
 
-    fn begin(&self, source: Ipv6Addr) -> Option<usize> {
-        let mut hasher = SipHasher13::new_with_keys(self.key[0], self.key[1]);
-        hasher.write(&source.octets());
-        hasher
-            .finish()
-            .checked_rem(self.addresses.len() as u64)
-            .map(|at| at as usize)
-    }
-
-    /// The first address with a free port, searched from `start` on with wrap-around.
-    fn next_with_free(&self, protocol: Protocol, start: usize) -> Option<u32> {
-        next_in(&self.with_free[protocol.index()], start)
-    }
-
     fn position(&self, addr: Ipv4Addr) -> Option<u32> {
-        let found = self
-            .addresses
-            .binary_search_by_key(&addr, |address| address.addr);
-        found.ok().map(|at| at as u32)
+        let found = self.by_addr.binary_search_by_key(&addr, |(addr, _)| *addr);
+        found.ok().map(|found| self.by_addr[found].1)
     }
 
     fn block(&mut self, protocol: Protocol, at: u32) -> &mut Block {
@@ -338,12 +333,14 @@ impl Pool {
     }
 
     fn note_taken(&mut self, protocol: Protocol, at: u32) {
-        self.free[protocol.index()] -= 1;
+        let pool = self.pool_at(at as usize);
+        self.parts[pool].free[protocol.index()] -= 1;
         self.note_free(protocol, at);
     }
 
     fn note_put_back(&mut self, protocol: Protocol, at: u32) {
-        self.free[protocol.index()] += 1;
+        let pool = self.pool_at(at as usize);
+        self.parts[pool].free[protocol.index()] += 1;
         self.note_free(protocol, at);
     }
 
@@ -360,26 +357,13 @@ impl Pool {
     }
 }
 
-/// The first set bit, searched from `start` on with wrap-around.
-fn next_in(words: &[u64], start: usize) -> Option<u32> {
-    let first = words[start / 64] & (!0 << (start % 64));
-    let found =
-        |word: usize, bits: u64| (bits != 0).then(|| (word * 64) as u32 + bits.trailing_zeros());
-    found(start / 64, first).or_else(|| {
-        let after = start / 64 + 1..words.len();
-        after
-            .chain(0..=start / 64)
-            .find_map(|word| found(word, words[word]))
-    })
-}
-
 /// The configured port ranges of an address for a protocol; they may overlap.
-fn ranges(parts: &[(Ipv4Addr, &Pool4)], protocol: Protocol) -> Vec<RangeInclusive<u16>> {
+fn ranges(parts: &[(PoolId, Ipv4Addr, &Pool4)], protocol: Protocol) -> Vec<RangeInclusive<u16>> {
     let least = u16::from(protocol != Protocol::Icmp);
     let its = parts
         .iter()
-        .filter(|(_, part)| part.protocols.contains(&protocol));
-    let ranges = its.map(|(_, part)| *part.ports.start().max(&least)..=*part.ports.end());
+        .filter(|(.., part)| part.protocols.contains(&protocol));
+    let ranges = its.map(|(.., part)| *part.ports.start().max(&least)..=*part.ports.end());
     ranges.filter(|ports| !ports.is_empty()).collect()
 }
 
@@ -408,6 +392,7 @@ mod tests {
             net: net.parse().expect("a network"),
             ports,
             protocols: Protocol::ALL.to_vec(),
+            sources: vec![],
         };
         let single = |n| part(format!("198.18.{}.{}/32", n / 256, n % 256), 1024..=65535);
         let mut parts: Vec<Pool4> = (0..65_536u32).map(single).collect();

@@ -184,6 +184,10 @@ impl Pool {
         if in_block {
             self.block(protocol, at).put_back(v4.port);
             self.note_put_back(protocol, at);
+        } else if self.block(protocol, at).is_free(v4.port) {
+            // Of a binding from before a reload, whose address is now of a pool for other sources.
+            self.block(protocol, at).take(v4.port);
+            self.note_taken(protocol, at);
         }
     }
 
@@ -247,8 +251,12 @@ impl Pool {
         Some(of)
     }
 
-    /// Returns true if a host may have this port of an address: it is free, or rests for the host's subscriber.
+    /// Returns true if a host may have this port of an address: the address is of the host's pool, and the port is free,
+    /// or rests for the host's subscriber.
     pub(super) fn may_take(&self, protocol: Protocol, at: u32, port: u16, host: Ipv6Addr) -> bool {
+        if !self.is_for(at, host) {
+            return false;
+        }
         let is_free = self.is_free(protocol, at, port);
         let Some(rests) = &self.rests else {
             return is_free;

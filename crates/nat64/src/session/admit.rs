@@ -8,7 +8,7 @@ use super::tcp::Side;
 use super::State;
 use crate::config::{share, LevelKind, Protocol, LEVELS};
 use diolkos_xlat::verdict::Reason;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The level whose share is used up.
 type Of = LevelKind;
@@ -24,6 +24,18 @@ impl State {
             return Err(Reason::SourceBindingLimit);
         }
         Ok(())
+    }
+
+    /// Returns true if only nodes in the sources of pools get ports, and this is none of them.
+    pub(super) fn has_no_pool(&self, node: Ipv6Addr) -> bool {
+        let pools = self.pool.pools();
+        pools.count() > 1 && self.pool.address_of(node).is_none()
+    }
+
+    /// Number of free ports of a protocol in the pool of a node.
+    pub(super) fn free_ports(&self, protocol: Protocol, node: Ipv6Addr) -> u64 {
+        let pool = self.pool.pools().of_node(node);
+        self.pool.ports_of(pool, protocol).free
     }
 
     /// Checks absolute limits and shares for a new binding; `free_ports` of the protocol are free.
@@ -56,9 +68,10 @@ impl State {
         shared.map_err(of_binding).map(|_| ())
     }
 
-    /// Checks whether a source may get another port block.
-    pub(super) fn admit_block(&self, node: &[Has; LEVELS]) -> Result<(), Reason> {
-        let free = self.pool.blocks().free;
+    /// Checks whether the source of a node may get another port block.
+    pub(super) fn admit_block(&self, addr: Ipv6Addr) -> Result<(), Reason> {
+        let node = &self.sources.of_node(addr);
+        let free = self.pool.blocks_of(self.pool.pools().of_node(addr)).free;
         if free == 0 {
             return Err(Reason::PoolExhausted);
         }
@@ -67,7 +80,7 @@ impl State {
     }
 
     /// Checks a copy of another gateway's binding, by the same limits and shares, counted among copies only.
-    pub(super) fn admit_copy(&self, node: std::net::Ipv6Addr) -> Result<(), Reason> {
+    pub(super) fn admit_copy(&self, node: Ipv6Addr) -> Result<(), Reason> {
         let limits = &self.config.limits;
         let sources = self.sources_of(Whose::Copied);
         let node = sources.of_node(node);

@@ -167,7 +167,8 @@ impl State {
             .map(|place| u64::from(self.pool.free_in(protocol, place)));
         let given = self.given_to(source).len();
         let more = usize::from(blocks.rules.per_source).saturating_sub(given) as u64;
-        let more = more.min(self.pool.blocks().free);
+        let pool = self.pool.pools().of_node(Ipv6Addr::from_bits(source));
+        let more = more.min(self.pool.blocks_of(pool).free);
         free.sum::<u64>() + more * u64::from(blocks.rules.ports)
     }
 
@@ -198,7 +199,7 @@ impl State {
         if has >= usize::from(blocks.rules.per_source) {
             return Err(Reason::SourceBindingLimit);
         }
-        self.admit_block(&self.sources.of_node(node))
+        self.admit_block(node)
     }
 
     /// Gives the block of a restored binding, or of one from before a reload, to the source of its node, unless it has

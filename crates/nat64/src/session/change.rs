@@ -53,10 +53,13 @@ impl State {
         }
         let node = self.sources.of_node(packet.v6.addr);
         self.admit_session(Side::V6, Whose::Own, &node)?;
+        if self.has_no_pool(packet.v6.addr) {
+            return Err(Reason::SourceUnmapped);
+        }
         match self.blocks.is_some() {
             true => self.admit_binding_in_block(&node),
             false => {
-                let free = self.pool.free_ports(packet.protocol);
+                let free = self.free_ports(packet.protocol, packet.v6.addr);
                 self.admit_binding(packet.protocol, free, &node)
             }
         }

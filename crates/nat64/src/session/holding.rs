@@ -4,7 +4,7 @@
 use super::bib::Whose;
 use super::limit::Has;
 use super::State;
-use crate::config::{LevelKind, Protocol, LEVELS};
+use crate::config::{LevelKind, PoolId, Protocol, LEVELS};
 use std::net::Ipv6Addr;
 
 /// An amount and its limit.
@@ -60,10 +60,9 @@ impl State {
         let mut holdings = Vec::new();
         let mut next = None;
         for (at, prefix) in self.sources.prefixes_from(first).take(places) {
-            holdings.extend(
-                prefix
-                    .map(|(level, prefix)| self.holding(&self.sources.upwards(at), level, prefix)),
-            );
+            holdings.extend(prefix.map(|(level, pool, prefix)| {
+                self.holding(&self.sources.upwards(at), level, pool, prefix)
+            }));
             next = Some(at + 1);
         }
         let rest = self.sources.prefixes_from(next.unwrap_or(0)).next();
@@ -74,8 +73,9 @@ impl State {
     pub fn holdings_of(&self, node: Ipv6Addr) -> Vec<Holding> {
         let all = self.sources.of_node(node);
         let levels = self.sources.levels();
+        let pool = self.pool.pools().of_node(node);
         levels
-            .map(|(at, level)| self.holding(&all, at, level.prefix_of(node)))
+            .map(|(at, level)| self.holding(&all, at, pool, level.prefix_of(node)))
             .collect()
     }
 
@@ -88,7 +88,7 @@ impl State {
         }
     }
 
-    fn holding(&self, all: &[Has; LEVELS], level: usize, prefix: u128) -> Holding {
+    fn holding(&self, all: &[Has; LEVELS], level: usize, pool: PoolId, prefix: u128) -> Holding {
         let has = &all[level];
         let limits = &self.config.limits;
         let free = |limit: u32, used: u32| u64::from(limit.saturating_sub(used));
@@ -114,11 +114,12 @@ impl State {
             ),
             ports: Protocol::ALL.map(|protocol| {
                 // Static bindings are the operator's, and take nothing from a pool without ports.
-                if self.pool.ports(protocol) == 0 {
+                let ports = self.pool.ports_of(pool, protocol);
+                if ports.all == 0 {
                     return QuotaUse::default();
                 }
                 let used = |has: &Has| has.bindings[protocol.index()];
-                held(&used, u32::MAX, self.pool.free_ports(protocol))
+                held(&used, u32::MAX, ports.free)
             }),
         }
     }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counts the state of each part of the network: of every IPv6 prefix of a level
-//! ([`crate::config::Limits`]), and of every IPv4 address that has opened sessions.
+//! ([`crate::config::Limits`]), and of every IPv4 address that has opened sessions. A prefix with nodes of several
+//! pools ([`Pools`]) has an entry in each, so that shares of one pool do not depend on the use of another.
 //!
 //! An entry exists while its count is not zero. So there are at most as many entries as bindings times
 //! levels, and spoofed addresses create no entries beyond their share of the bindings.
 
 use super::slab::{Slab, NONE};
-use crate::config::{Level, LevelKind, Limits, Protocol, LEVELS};
+use crate::config::{Level, LevelKind, Nat64Config, PoolId, Pools, Protocol, LEVELS};
 use crate::key::{Keys, Table};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The level of IPv4 addresses, after those of IPv6.
-const PEER: u8 = LEVELS as u8;
+const PEER: Place = Place(LEVELS as u32);
 
 /// The counts of one entry.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -38,9 +39,28 @@ struct SourcePrefix {
     has: Has,
     /// The wider entry that contains it.
     parent: u32,
-    /// Index of its level.
-    level: u8,
+    place: Place,
 }
+
+/// Index of a level, and the pool of the nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Place(u32);
+
+impl Place {
+    fn new(level: u8, pool: PoolId) -> Place {
+        Place(pool << 8 | u32::from(level))
+    }
+
+    fn level(self) -> u8 {
+        self.0 as u8
+    }
+
+    fn pool(self) -> PoolId {
+        self.0 >> 8
+    }
+}
+
+const _: () = assert!(size_of::<SourcePrefix>() == 48);
 
 /// All entries with state.
 #[derive(Debug)]
@@ -48,6 +68,7 @@ pub struct Sources {
     parts: Slab<SourcePrefix>,
     by_prefix: Table,
     keys: Keys,
+    pools: Pools,
     /// The widest first.
     levels: Vec<Level>,
     /// Number of sessions opened from the IPv4 side.
@@ -57,12 +78,13 @@ pub struct Sources {
 }
 
 impl Sources {
-    pub fn new(keys: Keys, limits: &Limits) -> Sources {
+    pub fn new(keys: Keys, config: &Nat64Config) -> Sources {
         Sources {
             parts: Slab::new(),
             by_prefix: Table::new(),
             keys,
-            levels: limits.levels().collect(),
+            pools: Pools::of(&config.pool4),
+            levels: config.limits.levels().collect(),
             outside: 0,
             sources: 0,
         }
@@ -85,8 +107,10 @@ impl Sources {
 
     /// The counts of all prefixes that contain a node, by level.
     pub fn of_node(&self, node: Ipv6Addr) -> [Has; LEVELS] {
+        let pool = self.pools.of_node(node);
         let mut narrowest = self.levels().rev();
-        let found = narrowest.find_map(|(at, level)| self.find(at as u8, level.prefix_of(node)));
+        let found = narrowest
+            .find_map(|(at, level)| self.find(Place::new(at as u8, pool), level.prefix_of(node)));
         self.upwards(found.unwrap_or(NONE))
     }
 
@@ -95,20 +119,23 @@ impl Sources {
         let mut all = [Has::default(); LEVELS];
         while at != NONE {
             let part = &self.parts[at];
-            all[usize::from(part.level)] = part.has;
+            all[usize::from(part.place.level())] = part.has;
             at = part.parent;
         }
         all
     }
 
-    /// Every place from `first` on, with its number, and the level and prefix of its entry.
+    /// Every place from `first` on, with its number, and the level, pool and prefix of its entry.
     pub fn prefixes_from(
         &self,
         first: u32,
-    ) -> impl Iterator<Item = (u32, Option<(usize, u128)>)> + '_ {
+    ) -> impl Iterator<Item = (u32, Option<(usize, PoolId, u128)>)> + '_ {
         self.parts.iter_from(first).map(|(at, part)| {
-            let part = part.filter(|part| part.level != PEER);
-            let told = |part: &SourcePrefix| (part.level.into(), u128::from_be_bytes(part.prefix));
+            let part = part.filter(|part| part.place != PEER);
+            let told = |part: &SourcePrefix| {
+                let prefix = u128::from_be_bytes(part.prefix);
+                (part.place.level().into(), part.place.pool(), prefix)
+            };
             (at, part.map(told))
         })
     }
@@ -121,10 +148,11 @@ impl Sources {
 
     /// Counts a new binding of a node. Returns the number of its entry.
     pub fn bind(&mut self, node: Ipv6Addr, protocol: Protocol) -> u32 {
+        let pool = self.pools.of_node(node);
         let mut parent = NONE;
         for at in 0..self.levels.len() {
             let prefix = self.levels[at].prefix_of(node);
-            parent = self.enter(at as u8, prefix, parent);
+            parent = self.enter(Place::new(at as u8, pool), prefix, parent);
         }
         self.each(parent, |has| has.bindings[protocol.index()] += 1);
         parent
@@ -132,6 +160,7 @@ impl Sources {
 
     /// Counts a new block of a source, given by its prefix. Returns the number of its entry.
     pub fn hold(&mut self, source: Ipv6Addr) -> u32 {
+        let pool = self.pools.of_node(source);
         let mut parent = NONE;
         let wide = self
             .levels
@@ -139,7 +168,7 @@ impl Sources {
             .filter(|level| level.kind != LevelKind::Host);
         for at in 0..wide.count() {
             let prefix = self.levels[at].prefix_of(source);
-            parent = self.enter(at as u8, prefix, parent);
+            parent = self.enter(Place::new(at as u8, pool), prefix, parent);
         }
         self.each(parent, |has| has.blocks += 1);
         parent
@@ -187,26 +216,26 @@ impl Sources {
         }
     }
 
-    fn find(&self, level: u8, prefix: u128) -> Option<u32> {
+    fn find(&self, place: Place, prefix: u128) -> Option<u32> {
         let is_it = |at: u32| {
             let part = &self.parts[at];
-            part.level == level && u128::from_be_bytes(part.prefix) == prefix
+            part.place == place && u128::from_be_bytes(part.prefix) == prefix
         };
-        self.by_prefix.find(self.hash(level, prefix), is_it)
+        self.by_prefix.find(self.hash(place, prefix), is_it)
     }
 
-    fn enter(&mut self, level: u8, prefix: u128, parent: u32) -> u32 {
-        if let Some(at) = self.find(level, prefix) {
+    fn enter(&mut self, place: Place, prefix: u128, parent: u32) -> u32 {
+        if let Some(at) = self.find(place, prefix) {
             return at;
         }
         let at = self.parts.insert(SourcePrefix {
             prefix: prefix.to_be_bytes(),
             has: Has::default(),
             parent,
-            level,
+            place,
         });
-        self.by_prefix.insert(self.hash(level, prefix), at);
-        self.sources += u32::from(self.is_source(level));
+        self.by_prefix.insert(self.hash(place, prefix), at);
+        self.sources += u32::from(self.is_source(place));
         at
     }
 
@@ -214,21 +243,21 @@ impl Sources {
     fn leave(&mut self, mut at: u32) {
         while at != NONE && self.parts[at].has == Has::default() {
             let part = self.parts.remove(at);
-            let hash = self.hash(part.level, u128::from_be_bytes(part.prefix));
+            let hash = self.hash(part.place, u128::from_be_bytes(part.prefix));
             self.by_prefix.remove(hash, at);
-            self.sources -= u32::from(self.is_source(part.level));
+            self.sources -= u32::from(self.is_source(part.place));
             at = part.parent;
         }
     }
 
-    fn is_source(&self, level: u8) -> bool {
-        let level = self.levels.get(usize::from(level));
+    fn is_source(&self, place: Place) -> bool {
+        let level = self.levels.get(usize::from(place.level()));
         level.is_some_and(|level| level.kind == LevelKind::Source)
     }
 
     /// Equal bits can be prefixes of several levels, so the level is part of the hash.
-    fn hash(&self, level: u8, prefix: u128) -> u64 {
-        self.keys.prefix(prefix ^ u128::from(level))
+    fn hash(&self, place: Place, prefix: u128) -> u64 {
+        self.keys.prefix(prefix ^ u128::from(place.0))
     }
 
     pub fn memory(&self) -> usize {

@@ -166,7 +166,7 @@ impl State {
             blocks: Blocks::of(config, keys),
             bib: Bib::new(keys),
             sessions: Sessions::new(keys),
-            sources: Sources::new(keys, &config.limits),
+            sources: Sources::new(keys, config),
             permissions: dependent.then(|| Permissions::new(keys)),
             syns: Syns::new(keys, config.limits.held_syns),
             shared: Shared::of(config, keys),

@@ -78,6 +78,10 @@ impl State {
         if let Some(why) = owners.and_then(|owners| owners.refuses(binding.v4.addr)) {
             return Err(BindError::Contradiction(why));
         }
+        let pools = self.pool.pools();
+        if let Some(why) = pools.refuses(binding.v4.addr, binding.v6.addr) {
+            return Err(BindError::Contradiction(why));
+        }
         let is_there = self.bib.find_v4(binding.protocol, binding.v4).is_some();
         if !is_there && !self.serves() {
             return Err(BindError::Starting);
@@ -202,8 +206,8 @@ impl State {
     /// Restores a session from [`State::sessions`] of this run or an earlier one, with its binding. It has `remaining`
     /// left at `now`.
     ///
-    /// A session that the configuration no longer allows is not restored: its port is not in the pool, its prefix is
-    /// gone, or a limit would be exceeded. Shares are not applied, because they depend on the order of sessions. An
+    /// A session that the configuration no longer allows is not restored: its port is not in the pool of its node, its
+    /// prefix is gone, or a limit would be exceeded. Shares are not applied, because they depend on the order of sessions. An
     /// existing session in the same state gets the age of the restored one. The fast path knows when it last translated
     /// a packet of a session, and is asked before the session ends.
     pub fn restore_session(
@@ -386,6 +390,10 @@ impl State {
         if binding.misplaced(&self.config.translator).is_some() {
             return Err(Reason::SourceIllegal);
         }
+        let (addr, node) = (binding.v4.addr, binding.v6.addr);
+        if !self.pool.pools().allows(addr, node) {
+            return Err(Reason::SourceUnmapped);
+        }
         let is_tcp = binding.protocol == Protocol::Tcp;
         let of_protocol = match view.state {
             SessionState::Udp => binding.protocol == Protocol::Udp,
@@ -401,7 +409,7 @@ impl State {
             // The port was free when it was leased.
             Coming::Leased if self.blocks.is_some() => self.admit_binding_in_block(&node),
             Coming::Leased => {
-                let free = self.pool.free_ports(binding.protocol) + 1;
+                let free = self.free_ports(binding.protocol, binding.v6.addr) + 1;
                 self.admit_binding(binding.protocol, free, &node)
             }
         }

@@ -15,8 +15,8 @@ use std::collections::HashSet;
 impl State {
     /// Applies another configuration, which must have been checked. Visits every entry.
     ///
-    /// A dynamic binding stays if its port is in the new pool. A static binding of the operator always stays; one of
-    /// the configuration stays if the new configuration has it too. A new binding of the configuration removes
+    /// A dynamic binding stays if its port is in the new pool of its node. A static binding of the operator stays unless
+    /// its address is now of a pool for other nodes; one of the configuration stays if the new configuration has it too. A new binding of the configuration removes
     /// conflicting ones. A session stays if the prefix of its peer does. Limits apply to new entries only. Leases end;
     /// the caller must have taken them back.
     pub fn reconfigure(&mut self, config: &Nat64Config, watcher: &mut impl Watcher) {
@@ -143,7 +143,8 @@ impl State {
             // No two bindings have the same port, so it is free or not in the pool.
             let claim = self.pool.claim(entry.protocol, entry.v4, entry.v6.addr);
             entry.pooled = claim == Claim::Taken;
-            if !entry.pooled && entry.origin.is_of_packets() {
+            let is_foreign = !self.pool.pools().allows(entry.v4.addr, entry.v6.addr);
+            if is_foreign || !entry.pooled && entry.origin.is_of_packets() {
                 lost.push(at);
             }
         }
@@ -152,7 +153,7 @@ impl State {
 
     /// Recounts all sources, because their prefix length may have changed.
     fn count_sources_again(&mut self) {
-        let new = || Sources::new(self.keys, &self.config.limits);
+        let new = || Sources::new(self.keys, &self.config);
         let (mut own, mut copied) = (new(), new());
         let all: Vec<u32> = self.bib.iter().map(|(at, _)| at).collect();
         for at in all {

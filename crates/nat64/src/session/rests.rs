@@ -34,19 +34,23 @@ impl State {
         self.pool.resting()
     }
 
-    /// Returns true if ports rest while less than a tenth of the ports of a protocol, or of the blocks, is free. Then
-    /// it is worthwhile to release resting ports.
+    /// Returns true if ports rest while less than a tenth of the ports of a protocol, or of the blocks, is free in any
+    /// pool. Then it is worthwhile to release resting ports.
     pub fn lacks_ports(&self) -> bool {
         if self.pool.resting() == 0 {
             return false;
         }
         let is_short = |(free, all): (u64, u64)| free * SHORT_BELOW < all;
+        let mut pools = 0..self.pool.pools().count() as u32;
         if self.blocks.is_some() {
-            let blocks = self.pool.blocks();
-            return is_short((blocks.free, blocks.all));
+            let of = |pool| self.pool.blocks_of(pool);
+            return pools.map(of).any(|of| is_short((of.free, of.all)));
         }
-        let of = |protocol| (self.pool.free_ports(protocol), self.pool.ports(protocol));
-        Protocol::ALL.into_iter().map(of).any(is_short)
+        pools.any(|pool| {
+            let of = |protocol| self.pool.ports_of(pool, protocol);
+            let mut all = Protocol::ALL.into_iter().map(of);
+            all.any(|of| is_short((of.free, of.all)))
+        })
     }
 
     /// Frees the port of a closed binding, or lets it rest.

@@ -57,7 +57,7 @@ impl Shared {
             ranges,
             deadlines: vec![Duration::ZERO; MOST_GATEWAYS.into()],
             serves: false,
-            sources: Sources::new(keys, &config.limits),
+            sources: Sources::new(keys, config),
             bindings_of: [0; 3],
             sessions_of: [0; 3],
             places: vec![0; MOST_GATEWAYS.into()],

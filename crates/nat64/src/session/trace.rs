@@ -9,6 +9,7 @@ use super::tcp::{Segment, SessionState, Side};
 use super::{Inbound, Inward, Outbound, State};
 use crate::config::{Endpoint4, Endpoint6, Protocol};
 use diolkos_xlat::verdict::Reason;
+use ipnet::Ipv6Net;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A table entry that a packet meets or would change.
@@ -53,6 +54,8 @@ pub enum TableStep {
         addr: Ipv4Addr,
         /// The port; None if it would be random.
         port: Option<u16>,
+        /// The prefix by which the node has this pool, if it is one by source.
+        pool: Option<Ipv6Net>,
     },
     /// A session would be opened.
     Opens {
@@ -196,6 +199,7 @@ impl State {
             v6: packet.v6,
             addr,
             port,
+            pool: self.pool.pools().source_of(packet.v6.addr),
         });
         let v4 = port.map(|port| Endpoint4 { addr, port });
         let is_awaited = v4.is_some_and(|v4| self.syns.holds((v4, packet.peer)));

@@ -28,6 +28,7 @@ pub fn config() -> Nat64Config {
             net: "203.0.113.1/32".parse().unwrap(),
             ports: 1024..=65535,
             protocols: Protocol::ALL.to_vec(),
+            sources: vec![],
         }],
         limits: without_shares(Limits::default()),
         ..Nat64Config::default()

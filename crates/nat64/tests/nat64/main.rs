@@ -6,6 +6,7 @@
 //! * `model`, `agreement`, `given_back_model`, `given_back`: the tables compared with a model that is too simple to be
 //!   wrong.
 //! * `packets`, `errors`, `fragments`, `fragment_floods`, `hairpin`: whole packets ([`diolkos_nat64`]).
+//! * `pools_by_source`: an address of a pool never goes to a node outside of it.
 //! * `robust`: long sequences of invalid packets.
 //! * `traces`: traces predict the real translation.
 //! * `inherit`, `rests`, `rests_model`, `copies`, `copies_model`, `elsewhere`, `onward`: several gateways, each with
@@ -36,6 +37,7 @@ mod limits;
 mod model;
 mod onward;
 mod packets;
+mod pools_by_source;
 mod reassembly;
 mod reconfigure;
 mod restore;

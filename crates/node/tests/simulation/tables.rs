@@ -33,6 +33,7 @@ pub fn configured(config: &Config) -> Nat64Config {
             net: config.members[config.me.index()].pool4[0],
             ports: FIRST_PORT..=FIRST_PORT + PORTS - 1,
             protocols: PROTOCOLS.to_vec(),
+            sources: vec![],
         }],
         owners: Some(Owners {
             me: config.me.0,

@@ -60,6 +60,7 @@ fn gateway() -> (QueueReader, UnixDatagram) {
             net: "203.0.113.0/28".parse().expect("a network"),
             ports: 1024..=65535,
             protocols: Protocol::ALL.to_vec(),
+            sources: vec![],
         }],
         ..Nat64Config::default()
     };

@@ -12,6 +12,7 @@ fn config(sources: &[&str], pool: &[&str], ports: Option<u32>, overflow: u8) -> 
         net: net.parse().expect("a network"),
         ports: 1024..=65535,
         protocols: Protocol::ALL.to_vec(),
+        sources: vec![],
     };
     let blocks = PortBlocks {
         ports: 64,

@@ -2,10 +2,11 @@
 //! The operator changes a node's file at run time. On a reload, changes of what nodes compare are refused, and the
 //! others apply to the tables, as in the program. All nodes change to another file together, in new processes.
 
-use diolkos_nat64::config::{Endpoint4, Limits, Nat64Config, Timeouts};
+use diolkos_nat64::config::{Endpoint4, Limits, Nat64Config, Pools, Timeouts};
 use diolkos_node::config::PARTS;
 use diolkos_node::message::Status;
 use diolkos_node::Armed;
+use ipnet::Ipv6Net;
 
 use super::*;
 use crate::machine::{FIRST_PORT, PORTS};
@@ -60,7 +61,15 @@ impl World {
 
     fn other_limits(&mut self, file: &Config) -> Nat64Config {
         let base = configured(file);
-        self.machines[file.me.index()].bindings = self.some_bindings(file);
+        let mut pool4 = base.pool4.clone();
+        if self.random.chance(0.3) {
+            // The address is that of a few subscribers now, and the bindings of all others end.
+            pool4[0].sources = self.some_sources(file);
+        }
+        let pools = Pools::of(&pool4);
+        let mut bindings = self.some_bindings(file);
+        bindings.retain(|binding| pools.allows(binding.v4.addr, binding.v6.addr));
+        self.machines[file.me.index()].bindings = bindings;
         let mut share = || [10, 50, 100][self.random.below(3)];
         let limits = Limits {
             host_share: share(),
@@ -78,6 +87,7 @@ impl World {
         Nat64Config {
             bindings: self.machines[file.me.index()].bindings.clone(),
             limits,
+            pool4,
             port_preservation: self.random.chance(0.5),
             timeouts: Timeouts {
                 fragments: Duration::from_secs(2 + self.random.next() % 9),
@@ -86,6 +96,17 @@ impl World {
             },
             ..base
         }
+    }
+
+    /// Returns the subscribers of some hosts.
+    fn some_sources(&mut self, file: &Config) -> Vec<Ipv6Net> {
+        let mut sources = Vec::new();
+        for _ in 0..1 + self.random.below(3) {
+            let host = self.flows[self.random.below(self.flows.len())].host.addr;
+            let net = Ipv6Net::new(host, file.source_prefix_len).expect("a prefix length");
+            sources.push(net.trunc());
+        }
+        sources
     }
 
     /// Returns bindings of the operator, some with ports and hosts that packets use.
