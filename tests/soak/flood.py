@@ -190,10 +190,9 @@ def report(packets: dict[str, list], *measured: dict[str, list[float]]) -> None:
     print(f"{'':22}{'Mbit/s':>8}{'of quiet':>10}{'lowest':>8}{'highest':>8}{'packets/s':>11}{'daemon':>8}")
     for kind in ["quiet", *packets]:
         median = statistics.median(seen[kind])
-        rate = statistics.median(sent[kind])
-        print(
-            f"{kind:22}{median:8.0f}{median / quiet:10.3f}{min(seen[kind]):8.0f}{max(seen[kind]):8.0f}{rate:11.0f}{statistics.median(spent[kind]):8.1%}"
-        )
+        rate, daemon = statistics.median(sent[kind]), statistics.median(spent[kind])
+        ends = f"{min(seen[kind]):8.0f}{max(seen[kind]):8.0f}"
+        print(f"{kind:22}{median:8.0f}{median / quiet:10.3f}{ends}{rate:11.0f}{daemon:8.1%}")
     for kind, made in packets.items():
         control = "control of IPv6" if made[0][0] >> 4 == 6 else "control of IPv4"
         if kind != control:
