@@ -8,8 +8,9 @@ external port that serves two nodes: it is one's, then the other's, then the fir
 that reaches another node than that to which it belongs.
 
 A reload may take a port from a flow and give it to another one, while the first one's datagrams wait in a queue of `echo`:
-then these reach the other one, rightly. So a port that a reload may take away is judged by what `echo` has seen of it: the
-other flow has it too, and nobody has got it back who cannot have. All others are never anybody else's.
+then these reach the other one, rightly. So a port that a reload may take away is judged by the times at which datagrams have
+come to the host of `echo`: the last one of the first flow before the first one of the other. All other ports are never
+anybody else's.
 
 Run as a script in a namespace, it is one of the three; `Crowd` runs all of them.
 """
@@ -38,6 +39,7 @@ FIRST_PORT, LAST_PORT = 2000, 65000
 DATAGRAMS = 6  # of one flow
 AT_A_TIME = 40  # flows that one CPU has open
 ETH_P_IPV6 = 0x86DD
+SO_TIMESTAMPNS = 35  # asm-generic/socket.h
 WHOSE = struct.Struct("!16sH")
 
 
@@ -107,10 +109,11 @@ def echo(address: str) -> dict:
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         sock.bind((address, port))
         sock.setblocking(False)
         sockets.append(sock)
-    owners: dict[tuple[str, int], dict[bytes, float]] = {}  # with the time of each one's last datagram
+    owners: dict[tuple[str, int], dict[bytes, list[float]]] = {}  # with the times of each one's first and last datagram
     last: dict[tuple[str, int], bytes] = {}
     returns, echoed, moved = [], 0, 0
     print("ready", flush=True)
@@ -119,17 +122,18 @@ def echo(address: str) -> dict:
             for sock in select.select(sockets, [], [])[0]:
                 with contextlib.suppress(BlockingIOError):
                     while True:
-                        whose, external = sock.recvfrom(100)
-                        now = time.monotonic()
+                        whose, stamps, _, external = sock.recvmsg(100, 64)
+                        now = arrival(stamps)
                         seen = owners.setdefault(external, {})
                         if last.get(external, whose) != whose:
                             moved += 1
                             if whose in seen:
-                                returns.append([*external, whose.hex(), seen[whose], now])
-                        seen[whose], last[external] = now, whose
+                                returns.append([*external, whose.hex(), seen[whose][1], now])
+                        seen.setdefault(whose, [now, now])[1] = now
+                        last[external] = whose
                         sock.sendto(whose, external)
                         echoed += 1
-    shared = [[*external, [whose.hex() for whose in seen]] for external, seen in owners.items()]
+    shared = [[*external, {whose.hex(): times for whose, times in seen.items()}] for external, seen in owners.items()]
     return {"echoed": echoed, "ports": len(owners), "moved": moved, "returns": returns, "owners": shared}
 
 
@@ -210,9 +214,9 @@ class Crowd:
     def judge(self, senders: list[subprocess.Popen], meanwhile=lambda: False, moves=lambda *_: False) -> dict:
         """What is seen of these senders until they end."""
         while any(sender.poll() is None for sender in senders):
-            begin = time.monotonic()
+            begin = time.time()
             if meanwhile():
-                self.reloads.append((begin, time.monotonic()))
+                self.reloads.append((begin, time.time()))
         seen = {"sent": sum(ended(sender)["sent"] for sender in senders)}
         for process in [*self.echoing, self.hearing]:
             process.send_signal(signal.SIGTERM)
@@ -223,8 +227,8 @@ class Crowd:
         excused = lambda address, port, _, last, again: moves(address, port) and self.may_return(last, again)  # noqa: E731
         seen["returns"] = [one for echo in echoes for one in echo["returns"] if not excused(*one)]
         had = owners(echoes)
-        handed_on = lambda flows: any(flows <= all_of_it for external, all_of_it in had.items() if moves(*external))  # noqa: E731
-        seen["strays"] = [stray for stray in heard["strays"] if not handed_on(set(stray))]
+        moved = [flows for external, flows in had.items() if moves(*external)]
+        seen["strays"] = [stray for stray in heard["strays"] if not any(handed_on(*stray, flows) for flows in moved)]
         return {**seen, "heard": heard["heard"], "in_flight": len(heard["strays"]) - len(seen["strays"])}
 
     def may_return(self, last: float, again: float) -> bool:
@@ -235,13 +239,30 @@ class Crowd:
         return sum(begin <= again and end >= last for begin, end in self.reloads) >= 4
 
 
-def owners(echoes: list[dict]) -> dict[tuple[str, int], set[str]]:
+def arrival(stamps: list) -> float:
+    """The time at which the kernel has received a datagram, by time.time()."""
+    seconds, nanoseconds = struct.unpack("@ll", stamps[0][2])
+    return seconds + nanoseconds / 1e9
+
+
+Times = dict[str, list[float]]  # of flows: the first and the last datagram
+
+
+def owners(echoes: list[dict]) -> dict[tuple[str, int], Times]:
     """The flows that each external address and port has had, as all who echo have seen them."""
-    had: dict[tuple[str, int], set[str]] = {}
+    had: dict[tuple[str, int], Times] = {}
     for echo in echoes:
         for address, port, flows in echo["owners"]:
-            had.setdefault((address, port), set()).update(flows)
+            its = had.setdefault((address, port), {})
+            for flow, (first, last) in flows.items():
+                known = its.setdefault(flow, [first, last])
+                its[flow] = [min(known[0], first), max(known[1], last)]
     return had
+
+
+def handed_on(whose: str, reached: str, flows: Times) -> bool:
+    """Whether a port with these flows was that of one, and then of another, which may get what was on its way to the first."""
+    return whose in flows and reached in flows and flows[whose][1] < flows[reached][0]
 
 
 def ended(process: subprocess.Popen) -> dict:

@@ -59,5 +59,6 @@ def test_a_fault_would_be_seen(nat64: Nat64Network) -> None:
     liar = crowd.start(nat64.v6, "lie", V4_IN_IPV6)
     heard = lambda: nat64.counters()["fast.translated_4to6"] + nat64.counters()["slow.translated_4to6"]  # noqa: E731
     nat64.until(lambda: heard() >= 3)
-    seen = crowd.judge([liar])
+    # Whether a reload may take the port away or not.
+    seen = crowd.judge([liar], moves=lambda *_: True)
     assert (len(seen["strays"]), len(seen["returns"]), seen["heard"]) == (1, 1, 3)

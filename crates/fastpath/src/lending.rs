@@ -194,16 +194,22 @@ impl Lending {
         self.unbound.vacate(protocol, v4);
     }
 
-    /// Has the programs drop packets from outside to ports that are not occupied: call it when all are noted that are.
-    pub fn tell_unbound(&self) {
-        self.unbound.tell();
+    /// Has the programs drop packets from outside to ports that are not occupied, until [`Lending::hide_unbound`]. Does
+    /// nothing if they do so already. `occupied` has each port, with its protocol, as often as it is bound or lent.
+    pub fn tell_unbound(&self, occupied: impl Iterator<Item = (u8, (Ipv4Addr, u16))>) {
+        self.unbound.tell(occupied);
+    }
+
+    /// Has them drop nothing any more.
+    pub fn hide_unbound(&self) {
+        self.unbound.be_silent();
     }
 
     /// Ends all leases, discards pending reports, and tells of no port that it is unbound, to remove the loans of another run. The sessions that programs
     /// have opened are in the maps.
     pub(super) fn reset(&self) {
         self.leases.reset();
-        self.unbound.reset();
+        self.unbound.be_silent();
         drop(self.drain());
     }
 

@@ -6,7 +6,6 @@
 //! occupied, so a port that is occupied never looks unbound, and one that is not mostly does. Until
 //! [`UnboundPorts::tell`] no bit is set.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
@@ -42,80 +41,69 @@ pub(super) struct UnboundPorts {
     words: Mapped<AtomicU64>,
     places: u32,
     key: u64,
-    occupied: Mutex<Occupied>,
-}
-
-struct Occupied {
-    /// Occupied ports of each place. At its maximum it does not change any more, and the place is occupied for good.
-    ports: Vec<u8>,
-    /// Until it is told, the places that were occupied.
-    untold: Option<Vec<usize>>,
+    /// Occupied ports of each place, while it is told which are not. At its maximum a number does not change any more, and the
+    /// place is occupied for good.
+    occupied: Mutex<Option<Vec<u8>>>,
 }
 
 impl UnboundPorts {
     /// Maps the array of `words` words, a power of two, of programs that have this key of leases.
     pub fn of(map: BorrowedFd<'_>, words: u32, key: u64) -> io::Result<UnboundPorts> {
-        let places = words * u64::BITS;
         Ok(UnboundPorts {
             words: Mapped::of(map, words as usize)?,
-            places,
+            places: words * u64::BITS,
             key,
-            occupied: Mutex::new(Occupied {
-                // Memory is taken as places are occupied.
-                ports: vec![0; places as usize],
-                untold: Some(Vec::new()),
-            }),
+            occupied: Mutex::new(None),
         })
     }
 
-    /// Clears every bit, before anything is told: what an earlier run knew is out of date.
-    pub fn reset(&self) {
-        let _occupied = self.lock();
-        self.each_word(|_| 0);
+    /// Says of all ports but these that they are unbound, and follows changes from now on. Does nothing if it has said so
+    /// already. `occupied` has a port as often as it is occupied.
+    pub fn tell(&self, occupied: impl Iterator<Item = (u8, (Ipv4Addr, u16))>) {
+        let mut told = self.lock();
+        if told.is_some() {
+            return;
+        }
+        // Of all these places, memory is taken by those that are occupied.
+        let mut ports = vec![0u8; self.places as usize];
+        let mut bits = vec![!0u64; self.places as usize / WORD];
+        for (protocol, v4) in occupied {
+            let place = self.place_of(protocol, v4);
+            ports[place] = ports[place].saturating_add(1);
+            bits[place / WORD] &= !(1 << (place % WORD));
+        }
+        self.each_word(|at| bits[at]);
+        *told = Some(ports);
     }
 
-    /// Says which ports are unbound, from now on.
-    pub fn tell(&self) {
-        let mut occupied = self.lock();
-        let Some(untold) = occupied.untold.take() else {
-            return;
-        };
-        // No bit may be set for a moment that has to be cleared.
-        let mut bits: HashMap<usize, u64> = HashMap::new();
-        for place in untold
-            .into_iter()
-            .filter(|&place| occupied.ports[place] > 0)
-        {
-            *bits.entry(place / WORD).or_default() |= 1 << (place % WORD);
-        }
-        self.each_word(|at| !bits.get(&at).copied().unwrap_or_default());
+    /// Says of no port any more that it is unbound.
+    pub fn be_silent(&self) {
+        let mut told = self.lock();
+        *told = None;
+        self.each_word(|_| 0);
     }
 
     /// A port is bound, or lent. No program that begins after this call takes it for unbound.
     pub fn occupy(&self, protocol: u8, v4: (Ipv4Addr, u16)) {
+        let mut told = self.lock();
+        let Some(ports) = &mut *told else { return };
         let place = self.place_of(protocol, v4);
-        let mut occupied = self.lock();
-        let Occupied { ports, untold } = &mut *occupied;
         ports[place] = ports[place].saturating_add(1);
-        match untold {
-            Some(untold) => untold.push(place),
-            None => {
-                let (word, bit) = self.bit(place);
-                word.fetch_and(!bit, Ordering::SeqCst);
-            }
-        }
+        let (word, bit) = self.bit(place);
+        word.fetch_and(!bit, Ordering::SeqCst);
     }
 
     /// Reverses one call of [`UnboundPorts::occupy`].
     pub fn vacate(&self, protocol: u8, v4: (Ipv4Addr, u16)) {
+        let mut told = self.lock();
+        let Some(ports) = &mut *told else { return };
         let place = self.place_of(protocol, v4);
-        let mut occupied = self.lock();
-        let Occupied { ports, untold } = &mut *occupied;
         let ports = &mut ports[place];
+        debug_assert!(*ports > 0, "{v4:?} is vacated and was not occupied");
         if *ports < u8::MAX {
             *ports = ports.saturating_sub(1);
         }
-        if *ports == 0 && untold.is_none() {
+        if *ports == 0 {
             let (word, bit) = self.bit(place);
             word.fetch_or(bit, Ordering::SeqCst);
         }
@@ -141,7 +129,7 @@ impl UnboundPorts {
         fence(Ordering::SeqCst);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Occupied> {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
         self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

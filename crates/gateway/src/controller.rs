@@ -106,9 +106,11 @@ impl Controller {
         fill(&mut inner.nat64, inner.mirror.restore())
     }
 
-    /// Has the fast path drop packets from outside to ports that no node has. Call it once the tables are restored.
+    /// Has the fast path drop packets from outside to ports that no node has. Call it once the tables are restored, before
+    /// any packet arrives.
     pub fn tell_unbound(&self) {
-        self.lock().mirror.tell_unbound();
+        let inner = &mut *self.lock();
+        inner.mirror.tell_unbound(inner.nat64.state());
     }
 
     /// Records every change of the tables from now on. `records` creates the recorder from the tables; None records
@@ -182,6 +184,8 @@ impl Controller {
     ) -> Result<Result<(), E>, ConfigError> {
         let inner = &mut *self.lock();
         inner.leases.end_all(inner.nat64.state_mut());
+        // What programs were opening meanwhile: the ports of another pool are lent to nobody.
+        inner.settle();
         let old = inner.nat64.config().clone();
         let (before, after) = (&old.translator.pref64, &config.translator.pref64);
         let renumbered = !before.starts_with(after) && !after.starts_with(before);
@@ -197,6 +201,7 @@ impl Controller {
         };
         change.finish(in_force, inner.nat64.state_mut());
         inner.leases.follow(in_force);
+        inner.mirror.tell_unbound(inner.nat64.state());
         Ok(swapped)
     }
 
@@ -204,17 +209,19 @@ impl Controller {
     /// any packet, query or change that may follow from it.
     pub(super) fn lock(&self) -> Guard<'_, Inner> {
         let mut guard = self.inner.lock().expect(HALF_CHANGED);
-        let inner = &mut *guard;
-        let random = || inner.stock.take();
-        let state = inner.nat64.state_mut();
-        inner
-            .leases
-            .settle(state, &mut inner.mirror, clock::monotonic, random);
+        guard.settle();
         guard
     }
 }
 
 impl Inner {
+    /// Brings what the fast path has opened into the tables.
+    fn settle(&mut self) {
+        let random = || self.stock.take();
+        let (state, mirror) = (self.nat64.state_mut(), &mut self.mirror);
+        self.leases.settle(state, mirror, clock::monotonic, random);
+    }
+
     /// After packets have opened sessions: begins leases, and ends some if necessary.
     fn consider_leases(&mut self) {
         // Programs open nothing while packets wait for other gateways.

@@ -84,8 +84,11 @@ pub trait FastPath: fmt::Debug + Send + Sync {
     fn occupy(&self, _: Protocol, _: (Ipv4Addr, u16)) {}
     /// Reverses one call of [`FastPath::occupy`].
     fn vacate(&self, _: Protocol, _: (Ipv4Addr, u16)) {}
-    /// Has the programs drop packets from outside to ports that are not occupied. Called once all are noted that are.
-    fn tell_unbound(&self) {}
+    /// Has the programs drop packets from outside to ports that are not occupied, until [`FastPath::hide_unbound`]. Does
+    /// nothing if they do so already. `occupied` has each port as often as it is bound or lent.
+    fn tell_unbound(&self, _occupied: &mut dyn Iterator<Item = (Protocol, (Ipv4Addr, u16))>) {}
+    /// Has them drop nothing any more.
+    fn hide_unbound(&self) {}
 }
 
 /// The fast path of the kernel.
@@ -193,7 +196,12 @@ impl FastPath for Kernel {
         self.lending.vacate(number(protocol), v4);
     }
 
-    fn tell_unbound(&self) {
-        self.lending.tell_unbound();
+    fn tell_unbound(&self, occupied: &mut dyn Iterator<Item = (Protocol, (Ipv4Addr, u16))>) {
+        let occupied = occupied.map(|(protocol, v4)| (number(protocol), v4));
+        self.lending.tell_unbound(occupied);
+    }
+
+    fn hide_unbound(&self) {
+        self.lending.hide_unbound();
     }
 }

@@ -2,9 +2,11 @@
 //! Removes sessions and bindings from the fast path's maps: one at a time, or many together, since one system call
 //! takes as long as the removal of several entries.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use diolkos_fastpath::{NodePort, Session};
+use diolkos_nat64::config::Protocol;
 
 use super::fastpath::FastPath;
 
@@ -18,7 +20,12 @@ pub struct Removals {
     is_gathered: bool,
     sessions: Vec<Session>,
     bindings: Vec<NodePort>,
+    /// External ports that are vacated when nothing of their bindings is left.
+    ports: Vec<ExternalPort>,
 }
+
+/// Its protocol, address and number.
+type ExternalPort = (Protocol, (Ipv4Addr, u16));
 
 impl Removals {
     /// Creates an empty list.
@@ -28,6 +35,7 @@ impl Removals {
             is_gathered: false,
             sessions: Vec::new(),
             bindings: Vec::new(),
+            ports: Vec::new(),
         }
     }
 
@@ -57,6 +65,9 @@ impl Removals {
             }
             self.bindings.clear();
         }
+        for (protocol, v4) in self.ports.drain(..) {
+            fast.vacate(protocol, v4);
+        }
     }
 
     /// Removes a session.
@@ -70,19 +81,19 @@ impl Removals {
         }
     }
 
-    /// Removes a binding.
-    pub fn binding(&mut self, node: NodePort) {
-        let Some(fast) = &self.fast else { return };
-        if self.is_gathered {
-            self.bindings.push(node);
-            self.flush_if_full();
-        } else if let Err(error) = fast.unbind(node) {
-            tracing::warn!("cannot remove a binding from the fast path: {error}");
+    /// Removes a binding; those of ICMP are not there. Then `port`, which was its, is vacated.
+    pub fn binding(&mut self, node: Option<NodePort>, port: Option<ExternalPort>) {
+        self.bindings.extend(node);
+        self.ports.extend(port);
+        match self.is_gathered {
+            true => self.flush_if_full(),
+            false => self.flush(),
         }
     }
 
     fn flush_if_full(&mut self) {
-        if self.sessions.len().max(self.bindings.len()) >= TOGETHER {
+        let most = self.sessions.len().max(self.ports.len());
+        if most.max(self.bindings.len()) >= TOGETHER {
             self.flush();
         }
     }

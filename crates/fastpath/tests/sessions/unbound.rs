@@ -44,7 +44,7 @@ fn before_it_is_told_a_program_drops_nothing() {
         let packet = inward(&to(protocol, 5000));
         assert!(!is_dropped(&programs.arrives(&packet)), "{protocol}");
     }
-    programs.lending.tell_unbound();
+    programs.lending.tell_unbound(std::iter::empty());
     for protocol in PROTOCOLS {
         let packet = inward(&to(protocol, 5000));
         let run = programs.arrives(&packet);
@@ -57,7 +57,7 @@ fn before_it_is_told_a_program_drops_nothing() {
 #[test]
 fn at_interfaces_nothing_is_dropped() {
     let mut programs = programs(100);
-    programs.lending.tell_unbound();
+    programs.lending.tell_unbound(std::iter::empty());
     for protocol in PROTOCOLS {
         let it = to(protocol, 5000);
         let runs = programs.everywhere(&it);
@@ -70,7 +70,7 @@ fn at_interfaces_nothing_is_dropped() {
 #[test]
 fn a_port_that_is_occupied_is_never_unbound() {
     let mut programs = programs(100);
-    programs.lending.tell_unbound();
+    programs.lending.tell_unbound(std::iter::empty());
     for protocol in PROTOCOLS {
         let it = to(protocol, 6000);
         let packet = inward(&it);
@@ -97,7 +97,7 @@ fn a_port_that_is_occupied_is_never_unbound() {
 #[test]
 fn what_the_slow_path_decides_otherwise_goes_there() {
     let mut programs = programs(100);
-    programs.lending.tell_unbound();
+    programs.lending.tell_unbound(std::iter::empty());
     for (flags, dropped) in [
         (SYN, false),
         (SYN | 0x10, false),
@@ -130,7 +130,7 @@ fn what_the_slow_path_decides_otherwise_goes_there() {
 #[test]
 fn some_go_on_to_be_answered() {
     let mut programs = programs_that_hear(100, 3);
-    programs.lending.tell_unbound();
+    programs.lending.tell_unbound(std::iter::empty());
     let packet = inward(&to(UDP, 8000));
     // The test may run across the end of a window, but not across all of these.
     let dropped = (0..400).filter(|_| is_dropped(&programs.arrives(&packet)));
@@ -144,6 +144,7 @@ enum Step {
     Occupy(usize, u16),
     Vacate(usize, u16),
     Tell,
+    Hide,
     Packet(usize, u16),
 }
 
@@ -152,7 +153,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => port().prop_map(|(protocol, port)| Step::Occupy(protocol, port)),
         3 => port().prop_map(|(protocol, port)| Step::Vacate(protocol, port)),
-        1 => Just(Step::Tell),
+        2 => Just(Step::Tell),
+        1 => Just(Step::Hide),
         4 => port().prop_map(|(protocol, port)| Step::Packet(protocol, port)),
     ];
     prop::collection::vec(step, 1..80)
@@ -181,8 +183,16 @@ proptest! {
                     programs.lending.vacate(PROTOCOLS[at], to(PROTOCOLS[at], port).v4);
                 }
                 Step::Tell => {
-                    programs.lending.tell_unbound();
+                    let all = occupied.iter().flat_map(|(&(at, port), &times)| {
+                        let protocol = PROTOCOLS[at];
+                        (0..times).map(move |_| (protocol, to(protocol, port).v4))
+                    });
+                    programs.lending.tell_unbound(all);
                     is_told = true;
+                }
+                Step::Hide => {
+                    programs.lending.hide_unbound();
+                    is_told = false;
                 }
                 Step::Packet(at, port) => {
                     let run = programs.arrives(&inward(&to(PROTOCOLS[at], port)));

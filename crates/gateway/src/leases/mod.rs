@@ -141,17 +141,19 @@ impl Leases {
                 state.moved(now, session_of(opening), by, mirror);
                 continue;
             }
+            let protocol = protocol_of(opening);
+            let (address, port) = opening.v4;
+            // Not what an earlier run has lent.
+            let is_lent = state.pool().is_leased(protocol, address, port);
             if opening.report == Report::Unwanted {
-                let pool = state.pool_mut();
-                pool.give_back(protocol_of(opening), opening.v4.0, opening.v4.1);
+                state.pool_mut().give_back(protocol, address, port);
             } else {
                 mirror.adopt(state, &opened(opening), opening.report, now);
             }
-            if opening.report != Report::Opened {
-                // The port is not lent any more: it has a binding, or is the pool's again.
-                self.fast
-                    .iter()
-                    .for_each(|fast| fast.vacate(protocol_of(opening), opening.v4));
+            if is_lent && opening.report != Report::Opened {
+                // It is lent no more: it has a binding, or is the pool's again.
+                let fast = self.fast.iter();
+                fast.for_each(|fast| fast.vacate(protocol, opening.v4));
             }
             places.extend(self.note_used(opening));
         }
@@ -402,9 +404,11 @@ impl Leases {
             self.early.remove(&self.terms, held.node);
         }
         for (queue, port) in fast.end(place) {
-            let pool = state.pool_mut();
-            pool.give_back(LENT[queue / 2], held.address, port);
-            fast.vacate(LENT[queue / 2], (held.address, port));
+            let (protocol, address) = (LENT[queue / 2], held.address);
+            if state.pool().is_leased(protocol, address, port) {
+                state.pool_mut().give_back(protocol, address, port);
+                fast.vacate(protocol, (address, port));
+            }
             pending.ports[queue / 2] = pending.ports[queue / 2].saturating_sub(1);
         }
         pending

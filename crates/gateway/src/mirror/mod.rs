@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diolkos_fastpath::{Owner, Report, Session};
+use diolkos_fastpath::{Owner, Report, Session, OWN};
 use diolkos_nat64::config::{Binding, Endpoint6, Nat64Config, Owners, Protocol};
 use diolkos_nat64::session::{
     Event, Missing, Origin, SessionState, SessionView, State, Watcher, Way,
@@ -44,6 +44,8 @@ pub struct Mirror {
     fast: Option<Arc<dyn FastPath>>,
     /// Networks in which a peer may be a node of ours.
     own: Vec<Ipv4Net>,
+    /// True if the operator has bound others than the configuration, which programs do not know.
+    has_unconfigured: bool,
     /// Reasons for which held packets were dropped.
     dropped: Vec<Reason>,
     /// Number of sessions that the maps did not accept: the slow path handles their packets.
@@ -73,6 +75,7 @@ impl Mirror {
     pub fn new(config: &Nat64Config, fast: Option<Arc<dyn FastPath>>) -> Mirror {
         Mirror {
             own: own_networks(config),
+            has_unconfigured: false,
             dropped: Vec::new(),
             refused: 0,
             changed: false,
@@ -104,22 +107,21 @@ impl Mirror {
     /// Copies the bindings that the tables have at the start.
     pub fn begin(&mut self, state: &State) {
         for view in state.bindings() {
-            self.occupy(&view.binding);
-        }
-        self.bind_all(state);
-    }
-
-    fn bind_all(&mut self, state: &State) {
-        for view in state.bindings() {
             self.bind(&view.binding);
         }
     }
 
     /// From now on, programs may drop what comes from outside to ports that neither a binding nor a lease has. Not with
-    /// several gateways: another one may have the binding.
-    pub fn tell_unbound(&self) {
-        if let (Some(fast), None) = (&self.fast, &self.owners) {
-            fast.tell_unbound();
+    /// several gateways: another one may have the binding. Nor if the programs do not know all addresses of ours, from
+    /// which such packets are dropped for another reason. Nothing may be lent when this begins.
+    pub fn tell_unbound(&self, state: &State) {
+        let Some(fast) = &self.fast else { return };
+        if self.owners.is_some() || self.has_unconfigured || self.own.len() > OWN {
+            return fast.hide_unbound();
+        }
+        if state.pool().leased_ports() == 0 {
+            let bound = state.bindings().map(|view| view.binding);
+            fast.tell_unbound(&mut bound.map(|its| (its.protocol, (its.v4.addr, its.v4.port))));
         }
     }
 
@@ -232,10 +234,11 @@ impl Mirror {
         let lack = self.phase.search();
         if matches!(lack, Some(Lack::Binding | Lack::Rest)) {
             // There may be room now.
-            self.bind_all(state);
+            self.begin(state);
         }
         // The programs do not know addresses that the operator has bound.
-        if own != configured {
+        self.has_unconfigured = own != configured;
+        if self.has_unconfigured {
             self.phase.lose(Lack::Address);
         }
         let is_known = own == self.own;
@@ -257,6 +260,10 @@ impl Mirror {
             return;
         }
         self.phase.lose(Lack::Address);
+        self.has_unconfigured = true;
+        if let Some(fast) = &self.fast {
+            fast.hide_unbound();
+        }
         self.own.push(address.into());
         self.own = Ipv4Net::aggregate(&self.own);
         for session in all.filter(|session| session.peer.addr == address) {
@@ -348,16 +355,15 @@ impl Mirror {
         }
     }
 
-    fn vacate(&self, binding: &Binding) {
-        if let Some(fast) = &self.fast {
-            fast.vacate(binding.protocol, (binding.v4.addr, binding.v4.port));
-        }
+    /// Removes a binding, which the tables have not any more.
+    fn close(&mut self, binding: &Binding) {
+        let port = (binding.protocol, (binding.v4.addr, binding.v4.port));
+        self.removals.binding(node_port(binding), Some(port));
     }
 
+    /// Removes a binding that the tables have not had.
     fn unbind(&mut self, binding: &Binding) {
-        if let Some(node) = node_port(binding) {
-            self.removals.binding(node);
-        }
+        self.removals.binding(node_port(binding), None);
     }
 
     fn record(&mut self, event: &Event) {
@@ -381,10 +387,8 @@ impl Watcher for Mirror {
     fn event(&mut self, event: Event) {
         self.changed = true;
         self.record(&event);
-        match &event {
-            Event::BindingOpened(binding) => self.occupy(binding),
-            Event::BindingClosed(binding) => self.vacate(binding),
-            _ => {}
+        if let Event::BindingOpened(binding) = &event {
+            self.occupy(binding);
         }
         match event {
             // What a program has opened is there already, unless its state is one that a program cannot know.
@@ -406,7 +410,7 @@ impl Watcher for Mirror {
             Event::BindingOpened(_)
                 if matches!(self.adopting, Some(Report::Bound | Report::Alone)) => {}
             Event::BindingOpened(binding) => self.bind(&binding),
-            Event::BindingClosed(binding) => self.unbind(&binding),
+            Event::BindingClosed(binding) => self.close(&binding),
             // Programs have ports, and need not know the blocks.
             Event::BlockAllocated(_) | Event::BlockReleased(_) => {}
             // Programs open no sessions through copies.

@@ -32,7 +32,7 @@ impl<'a> Restoring<'a> {
 
     /// Copies all bindings.
     pub fn bind_all(&mut self, state: &State) {
-        self.0.bind_all(state);
+        self.0.begin(state);
     }
 
     /// Returns true if programs may have a session.

@@ -83,6 +83,7 @@ impl Controller {
         let state = State::new(config, [1, 2, 3, 4]);
         let mut mirror = Mirror::new(config, Some(fast.clone()));
         mirror.begin(&state);
+        mirror.tell_unbound(&state);
         Controller {
             state,
             mirror,
@@ -199,10 +200,12 @@ impl Controller {
     pub fn reload(&mut self, config: &Nat64Config) {
         self.lock();
         self.leases.end_all(&mut self.state);
+        self.lock();
         let mut change = self.mirror.change(&mut self.state, false);
         self.state.reconfigure(config, &mut change);
         change.finish(config, &mut self.state);
         self.leases.follow(config);
+        self.mirror.tell_unbound(&self.state);
     }
 
     /// Begins a reload that renumbers prefixes, and does not complete it.

@@ -223,6 +223,10 @@ impl FastPath for Crowd {
     fn vacate(&self, protocol: Protocol, v4: (Ipv4Addr, u16)) {
         self.occupied().vacate(protocol, v4);
     }
+
+    fn tell_unbound(&self, occupied: &mut dyn Iterator<Item = (Protocol, (Ipv4Addr, u16))>) {
+        self.occupied().begin(occupied);
+    }
 }
 
 pub fn scatter(n: u64) -> u64 {
@@ -267,6 +271,7 @@ impl Gateway {
         let state = State::new(config, [1, 2, 3, 4]);
         let mut mirror = Mirror::new(config, Some(fast.clone()));
         mirror.begin(&state);
+        mirror.tell_unbound(&state);
         let leases = Leases::new(config, Some(fast));
         Gateway {
             crowd,

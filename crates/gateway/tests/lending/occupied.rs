@@ -26,6 +26,12 @@ impl Occupied {
         }
     }
 
+    /// From here on, these are occupied and no others.
+    pub fn begin(&mut self, all: impl Iterator<Item = (Protocol, V4)>) {
+        self.0.clear();
+        all.for_each(|(protocol, v4)| self.occupy(protocol, v4));
+    }
+
     pub fn has(&self, protocol: Protocol, v4: V4) -> bool {
         self.0.contains_key(&(protocol, v4))
     }

@@ -177,14 +177,8 @@ impl Program {
                 None => self.at = At::Unbound,
             },
             At::Unbound if world.occupied.has(world.protocol, key.0) => self.decline(),
-            At::Unbound => {
-                let since = world.since.get(&key);
-                assert!(
-                    since.is_none_or(|since| *since >= self.began),
-                    "an answer to {key:?} is dropped"
-                );
-                self.outcome = Some(Outcome::Dropped);
-            }
+            // Nobody has it then: that is checked after each step.
+            At::Unbound => self.outcome = Some(Outcome::Dropped),
             At::ReadNode => {
                 self.copied = world.inward.elements[self.element].node;
                 self.at = At::ReadCheck;
@@ -372,6 +366,10 @@ impl Program {
             At::TakePort if lease::take_port(&shared, queue, self.head) => {
                 let was_lent = world.on_loan.remove(&self.v4.1);
                 assert!(was_lent, "port {} is taken and was not lent", self.v4.1);
+                let address = world.lent.remove(&self.v4.1);
+                world
+                    .taken
+                    .extend(address.map(|address| (address, self.v4.1)));
                 self.at = if undone.terms {
                     At::LateAddress
                 } else {
@@ -391,6 +389,7 @@ impl Program {
                     (self.report, self.put, self.at) = (Report::Unwanted, 1, At::GiveBack);
                 } else {
                     let (v4, check) = (self.v4, (node, self.v4));
+                    world.taken.remove(&v4);
                     world.bound.put(node, BoundTo { v4, check });
                     self.at = put;
                 }
@@ -422,7 +421,6 @@ impl Program {
                         let seen = world.now;
                         world.expecting.insert((node, key));
                         world.gone.remove(&(node, key));
-                        world.since.entry(key).or_insert(world.steps);
                         world.inward.put(key, InwardTo { node, seen, check });
                         0
                     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_fastpath::lease::Lease;
-use diolkos_fastpath::{self as sys, halves, LeaseSize, Opening, Sent, Session, Sessions};
+use diolkos_fastpath::{self as sys, halves, LeaseSize, Opening, Report, Sent, Session, Sessions};
 use diolkos_nat64::config::Protocol;
 
 use crate::guide::Guide;
@@ -128,15 +128,18 @@ pub struct World {
     pub refused: Option<Ipv6Addr>,
     /// The address of the pool for a node's bindings.
     pub addresses: HashMap<Ipv6Addr, Ipv4Addr>,
+    /// That of the lease.
+    address: Ipv4Addr,
     pub on_loan: HashSet<u16>,
+    /// Ports of the lease, with their address, and those that programs have taken, until they are bound or reported.
+    pub lent: HashMap<u16, Ipv4Addr>,
+    pub taken: HashSet<V4>,
     pub occupied: Occupied,
     /// Packets sent to the IPv4 side: the node, its external address and port, and the peer.
     pub sent: Vec<(NodePort, Inward)>,
     /// Nodes that may receive packets of the peer.
     pub expecting: HashSet<(NodePort, Inward)>,
     pub ended: HashSet<Inward>,
-    /// Sessions that are there, and the step after which they were.
-    pub since: HashMap<Inward, u64>,
     /// Number of steps that programs have taken.
     pub steps: u64,
     /// Sessions that are not there, and the step after which the controller had removed them.
@@ -168,12 +171,14 @@ pub fn begin(undone: Undone, guide: Guide) {
         now: 1,
         refused: None,
         addresses: HashMap::new(),
+        address: Ipv4Addr::UNSPECIFIED,
         on_loan: HashSet::new(),
+        lent: HashMap::new(),
+        taken: HashSet::new(),
         occupied: Occupied::default(),
         sent: Vec::new(),
         expecting: HashSet::new(),
         ended: HashSet::new(),
-        since: HashMap::new(),
         steps: 0,
         gone: HashMap::new(),
     };
@@ -242,7 +247,7 @@ impl World {
         }
     }
 
-    /// Checks that an external port belongs to one node, unless the controller has not waited.
+    /// Checks that an external port belongs to one node, and is occupied, unless the controller has not waited.
     fn check(&self) {
         if self.gave_up {
             return;
@@ -252,6 +257,11 @@ impl World {
         let sessions = sessions.map(|(key, &at)| (key.0, self.inward.elements[at].node));
         let bindings = self.bound.at.iter();
         let bindings = bindings.map(|(node, &at)| (self.bound.elements[at].v4, *node));
+        let lent = self.lent.iter().map(|(&port, &address)| (address, port));
+        let lent = lent.chain(self.taken.iter().copied());
+        for v4 in bindings.clone().map(|(v4, _)| v4).chain(lent) {
+            assert!(self.occupied.has(self.protocol, v4), "{v4:?} looks unbound");
+        }
         for (v4, node) in sessions.chain(bindings) {
             let other = owners.insert(v4, node);
             assert!(
@@ -305,7 +315,6 @@ impl FastPath for Twin {
         with(|world| {
             world.expecting.insert((node, key));
             world.gone.remove(&(node, key));
-            world.since.entry(key).or_insert(world.steps);
             world.inward.put(
                 key,
                 InwardTo {
@@ -329,7 +338,6 @@ impl FastPath for Twin {
             with(|world| {
                 world.inward.remove(&inward_key(session));
                 world.ended.insert(inward_key(session));
-                world.since.remove(&inward_key(session));
             });
             pause();
             if let Some(key) = outward_key(session) {
@@ -348,10 +356,7 @@ impl FastPath for Twin {
         if with(|world| world.refused == Some(node.0)) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        with(|world| {
-            assert!(world.occupied.has(world.protocol, v4), "{v4:?} is bound");
-            world.bound.put(node, BoundTo { v4, check });
-        });
+        with(|world| world.bound.put(node, BoundTo { v4, check }));
         pause();
         Ok(())
     }
@@ -385,7 +390,10 @@ impl FastPath for Twin {
     }
 
     fn assign(&self, _: usize, node: Ipv6Addr, address: Ipv4Addr, _: LeaseSize) -> u32 {
-        with(|world| world.addresses.insert(node, address));
+        with(|world| {
+            world.addresses.insert(node, address);
+            world.address = address;
+        });
         let lease = lease();
         lease.assign(halves(node), address.to_bits(), 0);
         lease.term()
@@ -408,7 +416,10 @@ impl FastPath for Twin {
     }
 
     fn add_port(&self, _: usize, queue: usize, port: u16) {
-        with(|world| world.on_loan.insert(port));
+        with(|world| {
+            world.on_loan.insert(port);
+            world.lent.insert(port, world.address);
+        });
         lease().add_port(queue, port, None);
     }
 
@@ -418,6 +429,7 @@ impl FastPath for Twin {
         with(|world| {
             let is_left = |port| left.iter().any(|(_, left)| *left == port);
             world.on_loan.retain(|port| !is_left(*port));
+            world.lent.retain(|port, _| !is_left(*port));
         });
         left
     }
@@ -429,7 +441,12 @@ impl FastPath for Twin {
             let end = world.ring.len();
             while world.heard < end {
                 match world.ring[world.heard] {
-                    Record::Submitted(opening) => openings.push(opening),
+                    Record::Submitted(opening) => {
+                        if opening.report == Report::Unwanted {
+                            world.taken.remove(&opening.v4);
+                        }
+                        openings.push(opening);
+                    }
                     Record::Discarded => {}
                     Record::Reserved(_) if world.undone.wait => break,
                     Record::Reserved(program) => {
@@ -457,5 +474,9 @@ impl FastPath for Twin {
     fn vacate(&self, protocol: Protocol, v4: V4) {
         with(|world| world.occupied.vacate(protocol, v4));
         pause();
+    }
+
+    fn tell_unbound(&self, occupied: &mut dyn Iterator<Item = (Protocol, V4)>) {
+        with(|world| world.occupied.begin(occupied));
     }
 }

@@ -93,6 +93,12 @@ impl Pool {
         }
     }
 
+    /// Returns true if a port is leased.
+    pub fn is_leased(&self, protocol: Protocol, address: Ipv4Addr, port: u16) -> bool {
+        self.position(address)
+            .is_some_and(|at| self.is_lent(protocol, at, port))
+    }
+
     /// Number of leased ports. Takes time proportional to the number of addresses.
     pub fn leased_ports(&self) -> usize {
         let of = |address: &Address| -> u32 {

@@ -279,7 +279,7 @@ impl Pool {
         }
     }
 
-    fn is_lent(&self, protocol: Protocol, at: u32, port: u16) -> bool {
+    pub(super) fn is_lent(&self, protocol: Protocol, at: u32, port: u16) -> bool {
         let block = self.addresses[at as usize].blocks[protocol.index()].as_ref();
         block.is_some_and(|block| block.is_lent(port))
     }

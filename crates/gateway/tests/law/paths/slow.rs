@@ -78,7 +78,7 @@ impl SlowPath {
         let nat64 = Nat64::new(config, [1, 2, 3, 4]).unwrap();
         let mut mirror = Mirror::new(config, Some(fast.clone()));
         mirror.begin(nat64.state());
-        mirror.tell_unbound();
+        mirror.tell_unbound(nat64.state());
         let state = State {
             mirror,
             leases: Leases::new(config, Some(fast)),
