@@ -46,7 +46,7 @@ def flood(net: Nat64Network, number: int = FLOOD) -> subprocess.Popen:
 
 @contextmanager
 def in_flood(net: Nat64Network) -> Iterator[None]:
-    """While one is there, on the same CPU: what each CPU leaves to the slow path is used up, and programs decide all the rest."""
+    """While one is there, on the same CPU: what each CPU leaves to the slow path is used up, and programs decide the rest."""
     cpus = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cpus)})
     try:
