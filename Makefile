@@ -48,7 +48,7 @@ LAW_CASES ?= 12000
 ARCH      ?= $(shell dpkg --print-architecture 2>/dev/null)
 # Debian's releases in which `make test-deb` installs the packages.
 RELEASES  ?= bookworm
-BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h lab/pktgen/bpf/*.c lab/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c)
+BPF_SRC   := $(wildcard bpf/*.c bpf/*.h bpf/tc/*.h bpf/xdp/*.h lab/pktgen/bpf/*.c lab/pktgen/bpf/*.h lab/src/diolkos_lab/sut/bpf/*/*.c lab/src/diolkos_lab/sut/bpf/*/*.h proofs/*.c tests/e2e/*.bpf.c tests/soak/*.c)
 
 SWITCH_SRC := $(wildcard switch/*.[ch])
 
