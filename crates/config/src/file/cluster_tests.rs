@@ -63,21 +63,6 @@ fn a_node_is_found_by_name_or_host() {
 }
 
 #[test]
-fn each_node_has_a_pool_for_the_same_sources() {
-    let sources = "sources = [\"2001:db8:a::/48\"]";
-    let of = |net: &str| format!("[[cluster.node.pool4]]\naddress = \"{net}\"\n{sources}\n");
-    let first = FILE.replacen("192.0.2.12\"", &format!("192.0.2.12\"\n{sources}"), 1);
-    let second = "[[cluster.node]]\nname = \"gw2\"";
-    let text = first.replacen(second, &(of("192.0.2.64") + second), 1);
-    for (me, net) in [("gw1", "192.0.2.64/32"), ("gw2", "192.0.2.12/32")] {
-        let config = stateful(&text, me);
-        let its = config.pool4.iter().filter(|part| !part.sources.is_empty());
-        let its: Vec<String> = its.map(|part| part.net.to_string()).collect();
-        assert_eq!(its, [net]);
-    }
-}
-
-#[test]
 fn each_node_has_its_own_addresses_and_knows_whose_the_others_are() {
     let of = |me| {
         let config = stateful(FILE, me);
@@ -272,7 +257,7 @@ fn a_cluster_that_cannot_be_is_refused_with_the_key() {
         (
             "address = \"192.0.2.12\"",
             "address = \"192.0.2.12\"\nsources = [\"2001:db8:a::/48\"]",
-            "cluster.node[0].pool4: \"gw1\" has no addresses for the sources [2001:db8:a::/48], and another node has",
+            "cluster.node[1].pool4: gateways of a cluster have no pools by source yet: remove `sources`",
         ),
         (
             "links = [\"gw0\"]\n",

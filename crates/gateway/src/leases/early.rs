@@ -12,9 +12,10 @@
 //! Beyond these bounds, a node gets its lease when it is warm.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::Ipv6Addr;
 
-use diolkos_nat64::config::{LevelKind, Limits, Protocol};
+use diolkos_nat64::config::{LevelKind, Limits, PoolId, Protocol};
 use diolkos_nat64::session::State;
 
 use super::super::terms::{at_of, PoolPrefix, Terms};
@@ -40,6 +41,7 @@ pub(super) struct Early {
     all: u32,
     /// By level and prefix. A host has one at most, and does not stand here.
     of_prefix: HashMap<PoolPrefix, u32>,
+    of_pool: HashMap<PoolId, u32>,
 }
 
 impl Early {
@@ -52,6 +54,7 @@ impl Early {
                 .min(limits.bindings / PARTS / MOST_PORTS),
             all: 0,
             of_prefix: HashMap::new(),
+            of_pool: HashMap::new(),
         }
     }
 
@@ -63,6 +66,11 @@ impl Early {
     /// Returns the number of those in a prefix.
     pub(super) fn of(&self, prefix: PoolPrefix) -> u32 {
         self.of_prefix.get(&prefix).copied().unwrap_or_default()
+    }
+
+    /// Returns the number of those of a pool.
+    pub(super) fn of_pool(&self, pool: PoolId) -> u32 {
+        self.of_pool.get(&pool).copied().unwrap_or_default()
     }
 
     /// Returns true if a node may have one within the shares of its prefixes: each has its part of what others leave.
@@ -78,6 +86,7 @@ impl Early {
     /// Counts one more.
     pub(super) fn add(&mut self, terms: &Terms, node: Ipv6Addr) {
         self.all += 1;
+        *self.of_pool.entry(terms.pools.of_node(node)).or_default() += 1;
         for prefix in wider(terms, node) {
             *self.of_prefix.entry(prefix).or_default() += 1;
         }
@@ -86,13 +95,19 @@ impl Early {
     /// Counts one less: it has ended, or its node is warm.
     pub(super) fn remove(&mut self, terms: &Terms, node: Ipv6Addr) {
         self.all -= 1;
+        take_one(&mut self.of_pool, terms.pools.of_node(node));
         for prefix in wider(terms, node) {
-            if let Some(its) = self.of_prefix.get_mut(&prefix) {
-                *its -= 1;
-                if *its == 0 {
-                    self.of_prefix.remove(&prefix);
-                }
-            }
+            take_one(&mut self.of_prefix, prefix);
+        }
+    }
+}
+
+/// Counts one less of a kind, of which there is one at least.
+fn take_one<K: Eq + Hash>(counts: &mut HashMap<K, u32>, of: K) {
+    if let Some(its) = counts.get_mut(&of) {
+        *its -= 1;
+        if *its == 0 {
+            counts.remove(&of);
         }
     }
 }

@@ -72,7 +72,7 @@ impl Leases {
             Some(Near::All) if self.early.all() > 0 => {
                 self.end_where(state, |held| held.is_early);
             }
-            Some(Near::Pool(pool)) if self.early.all() > 0 => {
+            Some(Near::Pool(pool)) if self.early.of_pool(pool) > 0 => {
                 self.end_where(state, |held| held.is_early && held.pool == pool);
             }
             Some(Near::Prefix(prefix)) if self.early.of(prefix) > 0 => {

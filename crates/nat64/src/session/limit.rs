@@ -46,6 +46,9 @@ struct SourcePrefix {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place(u32);
 
+/// The fractional part of the golden ratio.
+const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+
 impl Place {
     fn new(level: u8, pool: PoolId) -> Place {
         Place(pool << 8 | u32::from(level))
@@ -255,9 +258,11 @@ impl Sources {
         level.is_some_and(|level| level.kind == LevelKind::Source)
     }
 
-    /// Equal bits can be prefixes of several levels, so the level is part of the hash.
+    /// Equal bits can be prefixes of several levels and pools, so the place is part of the hash; spread over all bits, since
+    /// neighbours differ in the lowest ones.
     fn hash(&self, place: Place, prefix: u128) -> u64 {
-        self.keys.prefix(prefix ^ u128::from(place.0))
+        self.keys
+            .prefix(prefix ^ u128::from(place.0).wrapping_mul(SPREAD))
     }
 
     pub fn memory(&self) -> usize {

@@ -262,7 +262,10 @@ fn with_defaults(config: &Nat64Config) -> Nat64Config {
     *checksum = Some(checksum.unwrap_or(UdpZeroChecksum::Compute));
     let icmp = &mut config.translator.icmp;
     if icmp.address4.is_none() && icmp.source_pool4.is_empty() {
-        let of_pool = config.pool4.first().map(|part| part.net.network());
+        // One of a pool by source is a customer's.
+        let of_all = config.pool4.iter().find(|part| part.sources.is_empty());
+        let of_pool = of_all.or(config.pool4.first());
+        let of_pool = of_pool.map(|part| part.net.network());
         let of_binding = config.bindings.first().map(|binding| binding.v4.addr);
         icmp.address4 = of_pool.or(of_binding);
     }

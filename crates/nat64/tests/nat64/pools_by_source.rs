@@ -2,7 +2,9 @@
 //! Pools by source: an address of a pool never goes to a node outside of it, whatever packets, operators, other
 //! gateways, programs, reloads and restarts do. And only what the configuration forbids is refused or ended.
 
+use crate::common::{packet4, v4};
 use crate::harness::*;
+use crate::packets::udp_of;
 use diolkos_nat64::config::{
     Binding, Endpoint4, Endpoint6, Nat64Config, Owners, Pool4, PortBlocks, Protocol,
 };
@@ -513,4 +515,22 @@ fn sources_are_whole_and_of_one_pool() {
         problems(&|config| config.pool4[1].net = "203.0.113.0/31".parse().unwrap()),
         ["nat64.pool4[1].address: 203.0.113.0/31 overlaps nat64.pool4[0], 203.0.113.1: they have different sources, and an address belongs to one pool; remove one"]
     );
+}
+
+/// An address of a customer's pool does not speak for the translator, if there is another one.
+#[test]
+fn the_translators_own_errors_come_from_the_default_pool() {
+    let default = part("203.0.113.1/32", &[]);
+    let of_a = part("203.0.113.2/32", &[A]);
+    for (pool4, from) in [
+        (vec![of_a.clone(), default.clone()], "203.0.113.1"),
+        (vec![default, of_a.clone()], "203.0.113.1"),
+        (vec![of_a], "203.0.113.2"),
+    ] {
+        let mut w = Router::new(|config| config.pool4 = pool4.clone());
+        let packet = packet4("192.0.2.1", from, 17, udp_of(53, FIRST, &[]));
+        let (reason, answer) = w.refuse(&packet.bytes());
+        assert_eq!(reason, Reason::NoBinding);
+        assert_eq!(answer.expect("an error")[12..16], v4(from).octets());
+    }
 }
