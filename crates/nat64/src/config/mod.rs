@@ -101,7 +101,7 @@ pub struct Pool4 {
     #[cfg_attr(feature = "file", serde(default = "file::all_protocols"))]
     pub protocols: Vec<Protocol>,
     /// The IPv6 prefixes whose nodes use it, and nothing else; the longest prefix counts. Without: all other nodes. Entries
-    /// with the same prefixes are one pool.
+    /// with the same prefixes are one pool. Refused in a cluster.
     #[cfg_attr(
         feature = "file",
         serde(default, skip_serializing_if = "Vec::is_empty")
