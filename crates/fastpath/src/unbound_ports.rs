@@ -6,6 +6,7 @@
 //! occupied, so a port that is occupied never looks unbound, and one that is not mostly does. Until
 //! [`UnboundPorts::tell`] no bit is set.
 
+use std::collections::hash_map::{Entry, HashMap};
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
@@ -41,9 +42,39 @@ pub(super) struct UnboundPorts {
     words: Mapped<AtomicU64>,
     places: u32,
     key: u64,
-    /// Occupied ports of each place, while it is told which are not. At its maximum a number does not change any more, and the
-    /// place is occupied for good.
-    occupied: Mutex<Option<Vec<u8>>>,
+    /// While it is told which places are not occupied.
+    occupied: Mutex<Option<Occupied>>,
+}
+
+/// Tables of occupied places. A table moves all its entries when it grows, so the tables are kept small.
+const SHARDS: usize = 64;
+
+/// The number of occupied ports of each place that has any. Places are everywhere, so an array of all would soon have all
+/// its memory.
+struct Occupied([HashMap<u32, u32>; SHARDS]);
+
+impl Occupied {
+    fn shard(&mut self, place: usize) -> &mut HashMap<u32, u32> {
+        &mut self.0[place % SHARDS]
+    }
+
+    fn add(&mut self, place: usize) {
+        *self.shard(place).entry(place as u32).or_default() += 1;
+    }
+
+    /// Returns true if the place has no more occupied port.
+    fn take(&mut self, place: usize) -> bool {
+        let Entry::Occupied(mut ports) = self.shard(place).entry(place as u32) else {
+            debug_assert!(false, "place {place} is vacated and was not occupied");
+            return false;
+        };
+        *ports.get_mut() -= 1;
+        if *ports.get() > 0 {
+            return false;
+        }
+        ports.remove();
+        true
+    }
 }
 
 impl UnboundPorts {
@@ -64,12 +95,11 @@ impl UnboundPorts {
         if told.is_some() {
             return;
         }
-        // Of all these places, memory is taken by those that are occupied.
-        let mut ports = vec![0u8; self.places as usize];
+        let mut ports = Occupied(std::array::from_fn(|_| HashMap::new()));
         let mut bits = vec![!0u64; self.places as usize / WORD];
         for (protocol, v4) in occupied {
             let place = self.place_of(protocol, v4);
-            ports[place] = ports[place].saturating_add(1);
+            ports.add(place);
             bits[place / WORD] &= !(1 << (place % WORD));
         }
         self.each_word(|at| bits[at]);
@@ -88,7 +118,7 @@ impl UnboundPorts {
         let mut told = self.lock();
         let Some(ports) = &mut *told else { return };
         let place = self.place_of(protocol, v4);
-        ports[place] = ports[place].saturating_add(1);
+        ports.add(place);
         let (word, bit) = self.bit(place);
         word.fetch_and(!bit, Ordering::SeqCst);
     }
@@ -98,12 +128,7 @@ impl UnboundPorts {
         let mut told = self.lock();
         let Some(ports) = &mut *told else { return };
         let place = self.place_of(protocol, v4);
-        let ports = &mut ports[place];
-        debug_assert!(*ports > 0, "{v4:?} is vacated and was not occupied");
-        if *ports < u8::MAX {
-            *ports = ports.saturating_sub(1);
-        }
-        if *ports == 0 {
+        if ports.take(place) {
             let (word, bit) = self.bit(place);
             word.fetch_or(bit, Ordering::SeqCst);
         }
@@ -129,7 +154,7 @@ impl UnboundPorts {
         fence(Ordering::SeqCst);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Occupied>> {
         self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
