@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * unbound.h - what nobody has asked for: packets from outside to ports that no node has.
+ * unbound.h - drops unsolicited packets: those from outside to ports that no node has.
  *
  *   is_unbound      the controller says that no node has the port
  *   is_heard        some of these packets go on to the slow path, which answers them and says why they are dropped

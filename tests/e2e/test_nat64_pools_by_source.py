@@ -101,7 +101,7 @@ def test_a_prefix_moves_to_another_pool(nat64: Nat64Network) -> None:
     assert ask(inside[V6], (V4_IN_IPV6, 4000), outside) == seen[V6]
     connection.sendall(b"after")
     assert server.recv(10) == b"after"
-    # Whoever knew the old address and port reaches nobody.
+    # Packets to the old address and port reach nobody.
     assert refusal(nat64.socket(V4, 4002), seen[V6_ELSEWHERE]) != "an answer"
     for _ in range(8):
         assert ask(nat64.socket(V6_ELSEWHERE), (V4_IN_IPV6, 4000), outside)[0] == OF_OTHERS

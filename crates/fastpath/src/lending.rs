@@ -205,8 +205,8 @@ impl Lending {
         self.unbound.be_silent();
     }
 
-    /// Ends all leases, discards pending reports, and tells of no port that it is unbound, to remove the loans of another run. The sessions that programs
-    /// have opened are in the maps.
+    /// Ends all leases, discards pending reports and hides all unbound ports, to remove what another run has left. The
+    /// sessions that programs have opened are in the maps.
     pub(super) fn reset(&self) {
         self.leases.reset();
         self.unbound.be_silent();

@@ -18,7 +18,8 @@ use diolkos_sys::mapped::Mapped;
 
 use super::mix::mix;
 
-/// Places for each binding that there is room for: when the table of bindings is full, four ports of five can be told to be unbound.
+/// Places for each binding that there is room for. When the table of bindings is full, four of five unbound ports have a
+/// place without an occupied port.
 const PLACES_OF_BINDING: u32 = 4;
 /// Bounds of the number of places: a word, and 32 MiB of bits.
 const PLACES: [u32; 2] = [64, 1 << 28];
@@ -42,7 +43,7 @@ pub(super) struct UnboundPorts {
     words: Mapped<AtomicU64>,
     places: u32,
     key: u64,
-    /// While it is told which places are not occupied.
+    /// The counts from [`UnboundPorts::tell`] to [`UnboundPorts::be_silent`]; None otherwise.
     occupied: Mutex<Option<Occupied>>,
 }
 

@@ -48,8 +48,8 @@ pub struct Nat64Rules {
     /// With several gateways: maximum number of bindings at a gateway that is not the home of the host. It cannot change
     /// at run time.
     pub max_away: u32,
-    /// Number of packets from outside to ports that no node has which go on to the slow path, for its answers, in each
-    /// thirtieth of a second on each CPU. Others are dropped, once it is told which ports these are.
+    /// Number of packets from outside to unbound ports that each CPU leaves to the slow path, for its answers, in each
+    /// thirtieth of a second. After [`Lending::tell_unbound`], the program drops the others.
     pub heard: u32,
 }
 

@@ -163,7 +163,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Against a plain count of each port: nothing that is occupied is dropped, and nothing before it is told.
+    /// Compares the program with a plain count of each port: it drops no packet to an occupied port, and none before
+    /// `tell_unbound`.
     #[test]
     fn programs_know_what_is_occupied(steps in steps()) {
         let mut programs = programs(100);

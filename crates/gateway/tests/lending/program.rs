@@ -177,7 +177,7 @@ impl Program {
                 None => self.at = At::Unbound,
             },
             At::Unbound if world.occupied.has(world.protocol, key.0) => self.decline(),
-            // Nobody has it then: that is checked after each step.
+            // The world checks after each step that nobody has a port that is not occupied.
             At::Unbound => self.outcome = Some(Outcome::Dropped),
             At::ReadNode => {
                 self.copied = world.inward.elements[self.element].node;

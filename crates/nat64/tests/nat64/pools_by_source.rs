@@ -423,7 +423,7 @@ proptest! {
     }
 }
 
-/// Each pool has shares of its own: whoever exhausts one takes nothing of another, even in one site.
+/// Each pool has its own shares: a source that exhausts one pool takes nothing from another, even in one site.
 #[test]
 fn a_full_pool_takes_nothing_of_another() {
     let mut of_shares = config();

@@ -106,7 +106,9 @@ pub fn judge(setup: &Setup, given: &Input, fast: &Run, slow: &Outcome) -> Result
                 _ => return Err("the fast path drops what the slow path does not".into()),
             }
             if let Some(moved) = moved.filter(|moved| moved.after != moved.before) {
-                return Err(format!("a dropped segment is told: {moved:?}"));
+                return Err(format!(
+                    "the controller is told of a dropped segment: {moved:?}"
+                ));
             }
             Ok(Fate::Dropped(name))
         }
