@@ -83,6 +83,9 @@ impl Removals {
 
     /// Removes a binding; those of ICMP are not there. Then `port`, which was its, is vacated.
     pub fn binding(&mut self, node: Option<NodePort>, port: Option<ExternalPort>) {
+        if self.fast.is_none() {
+            return;
+        }
         self.bindings.extend(node);
         self.ports.extend(port);
         match self.is_gathered {
@@ -95,6 +98,28 @@ impl Removals {
         let most = self.sessions.len().max(self.ports.len());
         if most.max(self.bindings.len()) >= TOGETHER {
             self.flush();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With the TUN device alone, nothing is ever taken out of the list.
+    #[test]
+    fn without_a_fast_path_nothing_is_kept() {
+        let mut removals = Removals::new(None);
+        let port = (Protocol::Udp, (Ipv4Addr::new(192, 0, 2, 1), 5000));
+        let node = NodePort {
+            protocol: 17,
+            addr: std::net::Ipv6Addr::LOCALHOST,
+            port: 5000,
+        };
+        for is_gathered in [false, true] {
+            removals.is_gathered = is_gathered;
+            removals.binding(Some(node), Some(port));
+            assert_eq!((removals.bindings.len(), removals.ports.len()), (0, 0));
         }
     }
 }
