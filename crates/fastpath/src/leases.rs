@@ -19,8 +19,9 @@ pub const LEASE_PORTS: u32 = 16;
 pub const WIDE_PORTS: u32 = 128;
 /// So many places share one block for a wide lease.
 const PLACES_OF_BLOCK: u32 = 64;
-/// Sizes of the table: 224 KiB and 14 MiB, besides blocks of 16 KiB and 1 MiB.
-const PLACES: [u32; 2] = [1024, 65536];
+/// Sizes of the table: 224 KiB and 28 MiB, besides blocks of 16 KiB and 2 MiB. A place is touched once it has a lease. With
+/// 65 536 nodes, 4 % of them find four others in their set.
+const PLACES: [u32; 2] = [1024, 1 << 17];
 
 /// `struct diolkos_lease`.
 pub(super) type Lease = lease::Lease<lease::Shared, { LEASE_PORTS as usize }>;

@@ -15,6 +15,10 @@ const SESSIONS_PER_PORT: u32 = 8;
 /// Maximum number of sessions in a filling. At 100 000 a second they last while the controller waits for a CPU that
 /// others use.
 const MOST_SESSIONS: u32 = 8192;
+/// Where there are many nodes, a filling that is not used up fast has about one part in so many of the sessions that may still
+/// be lent, and half as many ports in each queue: so as many nodes as there are places have leases at once, and the more
+/// are lent, the smaller they are.
+const NODES: u32 = 1 << 17;
 /// Beyond what goes with its ports, a filling gets 1/`PARTS` of what may still be lent, so that something is left for
 /// other nodes.
 const PARTS: u32 = 64;
@@ -31,7 +35,6 @@ impl Leases {
             for filling in held.filling.iter_mut().filter(|filling| **filling > 0) {
                 *filling = FIRST;
             }
-            held.sessions = sessions_of(held.filling);
             let node = held.node;
             self.early.remove(&self.terms, node);
         }
@@ -64,8 +67,17 @@ impl Leases {
         let mut more = Lent::default();
         let left = fast.sessions(place);
         let most_ports = fast.most_ports(place);
+        if !is_early && sessions <= sessions_of(filling) {
+            let fair = (room.sessions / NODES).max(early::SESSIONS);
+            sessions = sessions_of(filling).min(fair);
+        }
         let is_short = left * 2 <= sessions && !is_early;
         let (mut needs_room, mut is_lacking) = (false, false);
+        for (filling, room) in filling.iter_mut().zip(room.ports) {
+            if !is_early && (1..=2 * FIRST).contains(filling) {
+                *filling = (*filling).min((room / (2 * NODES)).max(early::PORTS));
+            }
+        }
         for (at, filling) in filling.iter_mut().enumerate() {
             let ports = queues_of(at).map(|queue| fast.ports(place, queue));
             if is_short || (!is_early && ports[0].min(ports[1]) * 2 <= *filling) {
@@ -78,7 +90,7 @@ impl Leases {
         }
         if is_short {
             let most = MOST_SESSIONS.min(room.sessions / PARTS);
-            sessions = (sessions * 2).min(most).max(sessions_of(filling));
+            sessions = (sessions * 2).min(most.max(early::SESSIONS));
         }
         more.sessions = sessions.saturating_sub(left).min(room.sessions);
         fast.add_sessions(place, more.sessions);

@@ -46,6 +46,11 @@ const FIRST_WIDE: u32 = 8;
 /// Number of sweeps in which every lease is checked once, and in which one is used that goes on: 8 seconds, at 250 ms
 /// each.
 const SWEEPS: u32 = 32;
+/// The same for a lease of at most [`KEPT_SESSIONS`] while less than three quarters of each limit are used or lent: 64 seconds.
+/// People read what they have opened before they open more.
+const KEPT_SWEEPS: u32 = 8 * SWEEPS;
+/// Number of sessions in the largest filling that is kept so long.
+const KEPT_SESSIONS: u32 = 256;
 
 /// All leases. Without a fast path there are none.
 #[derive(Debug)]
@@ -312,10 +317,23 @@ impl Leases {
             let place = self.next_sweep;
             self.next_sweep = (place + 1) % self.held.len();
             let held = self.held[place].as_deref();
-            if held.is_some_and(|held| self.sweeps.wrapping_sub(held.last_used) >= SWEEPS) {
+            if held.is_some_and(|held| self.is_over(held, state)) {
                 self.end(place, state);
             }
         }
+    }
+
+    /// Returns true if a lease has not been used for too long.
+    fn is_over(&self, held: &GrantedLease, state: &State) -> bool {
+        let unused = self.sweeps.wrapping_sub(held.last_used);
+        if unused < SWEEPS || unused >= KEPT_SWEEPS {
+            return unused >= SWEEPS;
+        }
+        if held.is_wide || held.sessions > KEPT_SESSIONS {
+            return true;
+        }
+        let room = self.room(held.node, state, early::END);
+        room.sessions == 0 || room.ports.contains(&0)
     }
 
     /// Takes all leases back. What programs open at this very moment they report later.

@@ -22,7 +22,7 @@ use diolkos_nat64::session::{Outbound, Segment, State};
 
 use crate::occupied::Occupied;
 
-pub const PLACES: usize = 65536;
+pub const PLACES: usize = 1 << 17;
 const PORTS: u32 = 16;
 const UDP: u8 = 17;
 
