@@ -53,12 +53,14 @@ def test_a_prometheus_understands_it_all(nat64: Nat64Network) -> None:
     assert (target["health"], target["lastError"]) == ("up", "")
 
     dashboard = json.loads(DASHBOARD.read_text())
-    panels = [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel["targets"]]
+    panels = asked_by(dashboard)
     assert len(panels) > 20
-    for title, expression in panels:
+    for title, expressions in panels.items():
         if title.startswith("Cluster: "):
             continue  # `test_cluster_metrics` has a cluster
-        assert prometheus.query(expression.replace("$instance", ".*").replace("$__rate_interval", "1m")), (title, expression)
+        for expression in expressions:
+            # A list of what is wrong is of series that are there, and selects among them.
+            assert prometheus.query(re.sub(r" (?:>|==) 0$", "", expression)), (title, expression)
     variable = dashboard["templating"]["list"][1]["definition"]
     assert variable == "label_values(diolkos_build_info, instance)"
     assert all("instance" in series["metric"] for series in prometheus.query("diolkos_build_info"))
@@ -73,10 +75,51 @@ def test_a_prometheus_understands_it_all(nat64: Nat64Network) -> None:
         for name in names:
             assert prometheus.query(name), (rule["name"], name)
         # Its left side, which is a figure where the alert is none.
-        for side in re.split(r" and |\bunless\b", rule["query"]):
+        for side in re.split(r" and |\bunless\b(?: on \(.*?\))?", rule["query"]):
             figure = re.sub(r"(?: >| ==) [\d.]+$", "", side.strip())
             assert figure != side.strip(), side
             assert prometheus.query(figure.replace("[5m]", "[1m]")), (rule["name"], figure)
+
+
+def asked_by(dashboard: dict) -> dict[str, list[str]]:
+    """What the panels ask for, by title, of all translators."""
+    return {
+        panel["title"]: [
+            target["expr"].replace("$instance", ".*").replace("$__rate_interval", "1m") for target in panel["targets"]
+        ]
+        for panel in dashboard["panels"]
+        if panel["type"] != "row"
+    }
+
+
+def test_the_first_row_says_whether_all_is_well(nat64: Nat64Network) -> None:
+    """Who looks at it at night sees that packets cannot pass, and where; and that they can again."""
+    nat64.configure(CONFIG + METRICS)
+    running = nat64.siit(command="run")
+    nat64.until(lambda: " ready: nat64" in running.log())
+    prometheus = Prometheus(nat64, nat64.translator)
+    panels = asked_by(json.loads(DASHBOARD.read_text()))
+
+    def figure(title: str) -> float:
+        [series] = prometheus.query(panels[title][0])
+        return float(series["value"][1])
+
+    def wrong() -> set[str]:
+        found = (series for expression in panels["What is wrong"] for series in prometheus.query(expression))
+        return {labels.get("reason", labels.get("resource", "no answer")) for labels in (series["metric"] for series in found)}
+
+    nat64.until(lambda: prometheus.query("diolkos_ready"), patience=60)
+    assert (figure("Translators that are ready"), figure("Alarms"), wrong()) == (1, 0, set())
+    assert figure("Ports left") > 0.99 and figure("Fullest resource") < 0.01
+
+    nat64.run(nat64.translator, "ip", "link", "set", "diolkos0", "down")
+    nat64.until(lambda: figure("Translators that are ready") == 0, patience=60)
+    nat64.until(lambda: figure("Alarms") == 1 and wrong() == {"way"}, patience=30)
+    nat64.run(nat64.translator, "ip", "link", "set", "diolkos0", "up")
+    nat64.until(lambda: (figure("Translators that are ready"), figure("Alarms"), wrong()) == (1, 0, set()), patience=60)
+
+    running.process.terminate()
+    nat64.until(lambda: wrong() == {"no answer"}, patience=60)
 
 
 def checked(net: Network, name: str) -> str:
