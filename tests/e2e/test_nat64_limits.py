@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import time
 from ipaddress import IPv4Address, IPv6Address
 
 import pytest
@@ -44,6 +45,44 @@ def test_limits(nat64: Nat64Network, text: str, name: str) -> None:
         ask(nat64.socket(V6_ELSEWHERE), (V4_IN_IPV6, 4000), outside)
     elif name != "pool_exhausted":
         assert refusal(nat64.socket(V6_ELSEWHERE), (V4_IN_IPV6, 4000)) == "EHOSTUNREACH"
+
+
+@all_datapaths
+def test_rates_of_new_sessions(nat64: Nat64Network) -> None:
+    """A host opens a burst and then its rate, with and without a lease; others are not touched; a reload changes the rate."""
+    rate, burst = 10, 4
+    text = with_keys(f"new_sessions_per_host = {rate}", f"new_sessions_burst = {burst}", *UNSHARED)
+    nat64.nat64(text)
+    outside = nat64.socket(V4, 4000)
+    outside.settimeout(0.5)
+    opened, asked, begun = 0, 0, time.monotonic()
+    # Four bursts, and then what comes of the rate.
+    while asked < 4 * rate * burst or time.monotonic() - begun < 3:
+        nat64.socket(V6).sendto(b"?", (V4_IN_IPV6, 4000))
+        asked += 1
+        time.sleep(0.01)
+    took = time.monotonic() - begun
+    while True:
+        try:
+            outside.recv(100)
+        except TimeoutError:
+            break
+        opened += 1
+    assert rate * burst <= opened <= rate * (burst + took) + 1, (opened, took)
+    assert opened < asked
+    counters = nat64.counters()
+    assert counters["slow.drop.host_rate_limit"] == asked - opened
+    assert nat64.drops("host_rate_limit") == {}
+    assert counters["state.sessions"] == opened
+
+    outside.settimeout(5)
+    ask(nat64.socket(V6_OTHER), (V4_IN_IPV6, 4000), outside)
+    # It has what has come since of its rate, and no more.
+    refused = (refusal(nat64.socket(V6, timeout=0.2), (V4_IN_IPV6, 4000)) for _ in range(4 * rate * burst))
+    assert "EHOSTUNREACH" in refused
+    assert nat64.reload(with_keys(f"new_sessions_burst = {burst}", *UNSHARED))[0] == 0
+    for _ in range(2 * rate * burst):
+        ask(nat64.socket(V6), (V4_IN_IPV6, 4000), outside)
 
 
 def test_limits_of_tcp_and_ping(nat64: Nat64Network) -> None:

@@ -48,6 +48,20 @@ section! {
         source_prefix_len: u8 = Limits::default().source_prefix_len, Shared;
         /// Bits of the wider prefixes that are one site, two at most; `[]`: none.
         site_prefix_lens: Vec<u8> = Limits::default().site_prefix_lens.to_vec(), Live;
+        /// Sessions that the node of one IPv6 address may open a second (RFC 6888 REQ-5), by packets of its own; auto: no limit.
+        #[serde(with = "number")]
+        #[schemars(schema_with = "number::schema")]
+        new_sessions_per_host: Option<u32> = None, Live;
+        /// The same for the nodes of one source together.
+        #[serde(with = "number")]
+        #[schemars(schema_with = "number::schema")]
+        new_sessions_per_source: Option<u32> = None, Live;
+        /// The same for the nodes of one site together, of each of `site_prefix_lens`.
+        #[serde(with = "number")]
+        #[schemars(schema_with = "number::schema")]
+        new_sessions_per_site: Option<u32> = None, Live;
+        /// Seconds of these rates that may be used at once, 1 to 60: the size of the burst.
+        new_sessions_burst: u8 = Limits::default().new_sessions_burst, Live;
         /// Percent of the sessions, the bindings and the ports that the others leave, for one IPv6 address; 100: no
         /// limit.
         host_share: u8 = Limits::default().host_share, Live;
@@ -134,6 +148,10 @@ impl Settings {
                 bindings_per_source: n.max_bindings_per_source.unwrap_or(u32::MAX),
                 source_prefix_len: n.source_prefix_len,
                 site_prefix_lens: n.site_prefix_lens(),
+                new_sessions_per_host: n.new_sessions_per_host,
+                new_sessions_per_source: n.new_sessions_per_source,
+                new_sessions_per_site: n.new_sessions_per_site,
+                new_sessions_burst: n.new_sessions_burst,
                 host_share: n.host_share,
                 source_share: n.source_share,
                 site_share: n.site_share,

@@ -147,6 +147,9 @@ reasons! {
         SourceBindingLimit "source_binding_limit" "The source has as many bindings or ports as it may have.";
         SiteSessionLimit "site_session_limit" "The site has its share of the sessions that are left.";
         SiteBindingLimit "site_binding_limit" "The site has its share of the bindings or ports that are left.";
+        HostRateLimit "host_rate_limit" "The node opens sessions faster than it may.";
+        SourceRateLimit "source_rate_limit" "The nodes of the source open sessions faster than they may.";
+        SiteRateLimit "site_rate_limit" "The nodes of the site open sessions faster than they may.";
         OutsideSessionLimit "outside_session_limit" "The IPv4 side has opened as many sessions as it may.";
         OutsideNodeLimit "outside_node_limit" "The IPv4 side has opened as many sessions with the node, its source or its site as it may.";
         OutsidePeerLimit "outside_peer_limit" "The IPv4 source has opened as many sessions as it may.";

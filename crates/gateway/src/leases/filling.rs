@@ -92,7 +92,11 @@ impl Leases {
             let most = MOST_SESSIONS.min(room.sessions / PARTS);
             sessions = (sessions * 2).min(most.max(early::SESSIONS));
         }
-        more.sessions = sessions.saturating_sub(left).min(room.sessions);
+        more.sessions = sessions
+            .saturating_sub(left)
+            .min(room.sessions)
+            .min(state.lendable_sessions(whose.0));
+        state.note_lent(whose.0, more.sessions.into());
         fast.add_sessions(place, more.sessions);
         for at in 0..LENT.len() {
             for (like, queue) in (0..).zip(queues_of(at)) {

@@ -160,7 +160,7 @@ impl Leases {
                 let fast = self.fast.iter();
                 fast.for_each(|fast| fast.vacate(protocol, opening.v4));
             }
-            places.extend(self.note_used(opening));
+            places.extend(self.note_used(opening, state));
         }
         if !mirror.phase().may_open() {
             return self.end_all(state);
@@ -359,7 +359,7 @@ impl Leases {
     }
 
     /// Returns the slot of the lease by which something was opened, unless that lease has ended since.
-    fn note_used(&mut self, opening: &Opening) -> Option<usize> {
+    fn note_used(&mut self, opening: &Opening, state: &mut State) -> Option<usize> {
         let set = self.fast.as_ref()?.set_of(opening.node.0);
         let whose = (opening.node.0, opening.term);
         let place = self.place_of(set, |held| (held.node, held.term) == whose)?;
@@ -374,6 +374,7 @@ impl Leases {
             lent.sessions = lent.sessions.saturating_sub(sessions);
             lent.ports[at] = lent.ports[at].saturating_sub(ports);
         });
+        state.note_lent(opening.node.0, -i64::from(sessions));
         Some(place)
     }
 
@@ -418,6 +419,7 @@ impl Leases {
         let (Some(fast), Some(held)) = (&self.fast, self.held[place].take()) else {
             return pending;
         };
+        state.note_lent(held.node, -i64::from(pending.sessions));
         if held.is_early {
             self.early.remove(&self.terms, held.node);
         }

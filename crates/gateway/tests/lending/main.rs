@@ -19,6 +19,7 @@ mod occupied;
 mod orders;
 mod pools;
 mod program;
+mod rates;
 mod strangers;
 mod twin;
 mod words;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The contradictions that [`Nat64Config::check`] reports, in the order of the keys.
 
+use super::limits::{MOST_BURST, MOST_RATE};
 use super::{
     overlap, Binding, Mapping, Nat64Config, Pools, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES,
     MAX_TIMEOUT,
@@ -210,6 +211,29 @@ impl Nat64Config {
             if limit == 0 {
                 add(format!("nat64.{name}"), "0 would drop every packet".into());
             }
+        }
+        for (name, rate) in [
+            ("new_sessions_per_host", limits.new_sessions_per_host),
+            ("new_sessions_per_source", limits.new_sessions_per_source),
+            ("new_sessions_per_site", limits.new_sessions_per_site),
+        ] {
+            match rate {
+                Some(0) => add(format!("nat64.{name}"), "0 would drop every packet".into()),
+                Some(rate) if rate > MOST_RATE => add(
+                    format!("nat64.{name}"),
+                    format!("{rate} is above {MOST_RATE}"),
+                ),
+                _ => {}
+            }
+        }
+        if !(1..=MOST_BURST).contains(&limits.new_sessions_burst) {
+            add(
+                "nat64.new_sessions_burst".into(),
+                format!(
+                    "{} is not between 1 and {MOST_BURST} s",
+                    limits.new_sessions_burst
+                ),
+            );
         }
         if limits.source_prefix_len > 128 || limits.source_prefix_len == 0 {
             add(

@@ -15,6 +15,12 @@ pub const LEVELS: usize = 2 + MAX_SITES;
 /// Maximum number of [`Limits::site_prefix_lens`].
 pub const MAX_SITES: usize = 2;
 
+/// Longest [`Limits::new_sessions_burst`]: no session has a shorter timeout.
+pub const MOST_BURST: u8 = 60;
+
+/// Most sessions a second for which a rate can be given.
+pub const MOST_RATE: u32 = 10_000_000;
+
 /// Limits on the amount of state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -32,6 +38,15 @@ pub struct Limits {
     /// Prefix lengths of one site: the subscriber, or its provider. 0 means unused; only prefixes wider than a source
     /// count.
     pub site_prefix_lens: [u8; MAX_SITES],
+    /// Sessions that one address may open a second (RFC 6888 REQ-5 B); none: as many as it can. The same for a source, and
+    /// for a site of each length.
+    pub new_sessions_per_host: Option<u32>,
+    /// Like `new_sessions_per_host`.
+    pub new_sessions_per_source: Option<u32>,
+    /// Like `new_sessions_per_host`.
+    pub new_sessions_per_site: Option<u32>,
+    /// Seconds of these rates that may be used at once.
+    pub new_sessions_burst: u8,
     /// Share of one address, in percent of the remainder that others leave: of sessions, bindings and ports of the
     /// pool.
     pub host_share: u8,
@@ -67,6 +82,10 @@ impl Default for Limits {
             bindings_per_source: u32::MAX,
             source_prefix_len: 64,
             site_prefix_lens: [56, 48],
+            new_sessions_per_host: None,
+            new_sessions_per_source: None,
+            new_sessions_per_site: None,
+            new_sessions_burst: 10,
             host_share: 50,
             source_share: 50,
             site_share: 75,

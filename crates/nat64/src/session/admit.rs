@@ -138,6 +138,17 @@ impl State {
         Ok(())
     }
 
+    /// Checks the rates of the prefixes that contain a node for one more session that it opens.
+    pub(super) fn admit_rate(&self, node: Ipv6Addr) -> Result<(), Reason> {
+        let now = self.clock.now();
+        rate_result(self.sources.is_node_too_fast(node, now))
+    }
+
+    /// The same for the node of a binding, by the number of its entry.
+    pub(super) fn admit_rate_of(&self, entry: u32) -> Result<(), Reason> {
+        rate_result(self.sources.is_too_fast(entry, self.clock.now()))
+    }
+
     /// Checks the additional limits for a session that `peer` opens from the IPv4 side, with a binding for
     /// which the IPv4 side has opened `of_binding` sessions.
     ///
@@ -215,6 +226,15 @@ impl State {
             free = free.min(limit - used);
         }
         Ok(free)
+    }
+}
+
+fn rate_result(of: Option<Of>) -> Result<(), Reason> {
+    match of {
+        None => Ok(()),
+        Some(Of::Host) => Err(Reason::HostRateLimit),
+        Some(Of::Source) => Err(Reason::SourceRateLimit),
+        Some(Of::Site) => Err(Reason::SiteRateLimit),
     }
 }
 

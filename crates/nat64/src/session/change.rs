@@ -53,6 +53,7 @@ impl State {
         }
         let node = self.sources.of_node(packet.v6.addr);
         self.admit_session(Side::V6, Whose::Own, &node)?;
+        self.admit_rate(packet.v6.addr)?;
         if self.has_no_pool(packet.v6.addr) {
             return Err(Reason::SourceUnmapped);
         }
@@ -205,6 +206,9 @@ impl State {
         watcher: &mut impl Watcher,
     ) -> Result<u32, Reason> {
         self.may_open_session(bib, peer.v4.addr, side)?;
+        if side == Side::V6 {
+            self.note_rate(bib);
+        }
         Ok(self.add_session(bib, peer, state, last, side, watcher))
     }
 
@@ -221,7 +225,16 @@ impl State {
         self.admit_session(side, whose, &node)?;
         match side {
             Side::V4 => self.admit_from_outside(&node, whose, binding.outside, peer),
+            Side::V6 if whose == Whose::Own => self.admit_rate_of(binding.source),
             Side::V6 => Ok(()),
+        }
+    }
+
+    /// Counts a session that the node of a binding opens now.
+    pub(super) fn note_rate(&mut self, bib: u32) {
+        let binding = &self.bib[bib];
+        if binding.whose() == Whose::Own {
+            self.sources.spend(binding.source, self.clock.now());
         }
     }
 

@@ -64,6 +64,16 @@ impl State {
         self.pool.lend_in(protocol, place, like, random)
     }
 
+    /// Returns the number of sessions that may be lent to a node as far as the rates of its prefixes go.
+    pub fn lendable_sessions(&self, node: Ipv6Addr) -> u32 {
+        self.sources.lendable(node, self.clock.now())
+    }
+
+    /// Counts sessions that are lent to a node, for the rates of its prefixes; negative: that are lent no longer.
+    pub fn note_lent(&mut self, node: Ipv6Addr, change: i64) {
+        self.sources.lend(node, change);
+    }
+
     /// Returns true if there are so many free ports at the place where a node gets its ports that one can be lent to it
     /// although it may not need it. Sources with port blocks have few ports each, so this is false there.
     pub fn has_plenty(&self, protocol: Protocol, node: Ipv6Addr) -> bool {

@@ -6,6 +6,8 @@
 //! An entry exists while its count is not zero. So there are at most as many entries as bindings times
 //! levels, and spoofed addresses create no entries beyond their share of the bindings.
 
+use super::clock::Millis;
+use super::rate::Rates;
 use super::slab::{Slab, NONE};
 use crate::config::{Level, LevelKind, Nat64Config, PoolId, Pools, Protocol, LEVELS};
 use crate::key::{Keys, Table};
@@ -78,16 +80,19 @@ pub struct Sources {
     outside: u32,
     /// Number of entries at the level of sources.
     sources: u32,
+    rates: Option<Rates>,
 }
 
 impl Sources {
     pub fn new(keys: Keys, config: &Nat64Config) -> Sources {
+        let levels: Vec<Level> = config.limits.levels().collect();
         Sources {
+            rates: Rates::of(&config.limits, &levels),
             parts: Slab::new(),
             by_prefix: Table::new(),
             keys,
             pools: Pools::of(&config.pool4),
-            levels: config.limits.levels().collect(),
+            levels,
             outside: 0,
             sources: 0,
         }
@@ -110,11 +115,76 @@ impl Sources {
 
     /// The counts of all prefixes that contain a node, by level.
     pub fn of_node(&self, node: Ipv6Addr) -> [Has; LEVELS] {
+        self.upwards(self.entry_of(node))
+    }
+
+    /// Returns the number of the narrowest entry that contains a node; [`NONE`] if there is none.
+    fn entry_of(&self, node: Ipv6Addr) -> u32 {
         let pool = self.pools.of_node(node);
         let mut narrowest = self.levels().rev();
         let found = narrowest
             .find_map(|(at, level)| self.find(Place::new(at as u8, pool), level.prefix_of(node)));
-        self.upwards(found.unwrap_or(NONE))
+        found.unwrap_or(NONE)
+    }
+
+    /// Returns the number of the entry above one, if it has one.
+    fn above(&self, at: u32) -> Option<u32> {
+        Some(self.parts[at].parent).filter(|&above| above != NONE)
+    }
+
+    /// Returns the entry with a number, and all above it, each with its level.
+    fn chain(&self, at: u32) -> impl Iterator<Item = (u32, u8)> + '_ {
+        let first = Some(at).filter(|&at| at != NONE);
+        let all = std::iter::successors(first, |&at| self.above(at));
+        all.map(|at| (at, self.parts[at].place.level()))
+    }
+
+    /// Returns the kind of prefix, if any, whose rate is used up: that of the entry with a number, or one above it.
+    pub fn is_too_fast(&self, at: u32, now: Millis) -> Option<LevelKind> {
+        let rates = self.rates.as_ref()?;
+        let is_full = |&(at, level): &(u32, u8)| rates.left(at, level, now) == Some(0);
+        let (_, level) = self.chain(at).find(is_full)?;
+        Some(self.levels.get(usize::from(level))?.kind)
+    }
+
+    /// The same for a node, which may have no entry.
+    pub fn is_node_too_fast(&self, node: Ipv6Addr, now: Millis) -> Option<LevelKind> {
+        self.rates.as_ref()?;
+        self.is_too_fast(self.entry_of(node), now)
+    }
+
+    /// Counts a session that the node of an entry has opened.
+    pub fn spend(&mut self, at: u32, now: Millis) {
+        let Some(mut rates) = self.rates.take() else {
+            return;
+        };
+        for (at, level) in self.chain(at) {
+            rates.spend(at, level, now);
+        }
+        self.rates = Some(rates);
+    }
+
+    /// Returns the number of sessions that may be lent to a node as far as rates go.
+    pub fn lendable(&self, node: Ipv6Addr, now: Millis) -> u32 {
+        let Some(rates) = &self.rates else {
+            return u32::MAX;
+        };
+        let its = self.chain(self.entry_of(node));
+        let least = its.filter_map(|(at, level)| rates.lendable(at, level, now));
+        least
+            .min()
+            .map_or(u32::MAX, |least| least.min(u64::from(u32::MAX)) as u32)
+    }
+
+    /// Counts sessions that are lent to a node, or lent no longer.
+    pub fn lend(&mut self, node: Ipv6Addr, change: i64) {
+        let Some(mut rates) = self.rates.take() else {
+            return;
+        };
+        for (at, _) in self.chain(self.entry_of(node)) {
+            rates.lend(at, change);
+        }
+        self.rates = Some(rates);
     }
 
     /// The counts of all prefixes above an entry, given by the number that [`Sources::bind`] returned.
@@ -238,6 +308,9 @@ impl Sources {
             place,
         });
         self.by_prefix.insert(self.hash(place, prefix), at);
+        if let Some(rates) = &mut self.rates {
+            rates.begin(at);
+        }
         self.sources += u32::from(self.is_source(place));
         at
     }
@@ -266,7 +339,8 @@ impl Sources {
     }
 
     pub fn memory(&self) -> usize {
-        self.parts.memory() + self.by_prefix.memory()
+        let rates = self.rates.as_ref().map_or(0, Rates::memory);
+        self.parts.memory() + self.by_prefix.memory() + rates
     }
 }
 

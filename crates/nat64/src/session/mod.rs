@@ -37,6 +37,7 @@ mod lending;
 mod limit;
 mod look;
 mod operate;
+mod rate;
 mod reload;
 mod rests;
 mod shared;

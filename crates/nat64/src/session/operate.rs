@@ -347,6 +347,9 @@ impl State {
                     true => SessionState::Established,
                     false => view.state,
                 };
+                if coming == Coming::Leased {
+                    self.note_rate(at);
+                }
                 self.add_session(at, peer, state, last, Side::V6, watcher);
                 if is_awaited {
                     self.syns.remove((v4, view.peer));

@@ -286,6 +286,9 @@ fn refusal(reason: Reason) -> Refusal {
         | Reason::SourceBindingLimit
         | Reason::SiteSessionLimit
         | Reason::SiteBindingLimit
+        | Reason::HostRateLimit
+        | Reason::SourceRateLimit
+        | Reason::SiteRateLimit
         | Reason::OutsideSessionLimit
         | Reason::OutsideNodeLimit
         | Reason::OutsidePeerLimit => reason.answered(Answer::AddressUnreachable),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The stateful translator, in virtual time.
 //!
-//! * `udp`, `tcp`, `limits`, `shares`, `bindings`, `due`, `restore`, `reconfigure`: the tables only
+//! * `udp`, `tcp`, `limits`, `rates`, `shares`, `bindings`, `due`, `restore`, `reconfigure`: the tables only
 //!   ([`diolkos_nat64::session`]).
 //! * `model`, `agreement`, `given_back_model`, `given_back`: the tables compared with a model that is too simple to be
 //!   wrong.
@@ -38,6 +38,7 @@ mod model;
 mod onward;
 mod packets;
 mod pools_by_source;
+mod rates;
 mod reassembly;
 mod reconfigure;
 mod restore;

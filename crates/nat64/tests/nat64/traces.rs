@@ -113,6 +113,9 @@ fn is_beyond_telling(
                 | Reason::HostSessionLimit
                 | Reason::SourceSessionLimit
                 | Reason::SiteSessionLimit
+                | Reason::HostRateLimit
+                | Reason::SourceRateLimit
+                | Reason::SiteRateLimit
                 | Reason::OutsideSessionLimit
                 | Reason::OutsideNodeLimit
                 | Reason::OutsidePeerLimit
