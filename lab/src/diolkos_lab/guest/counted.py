@@ -11,7 +11,7 @@ from diolkos_lab.experiment.loads import TcpLoad
 from diolkos_lab.experiment.streams import UdpGsoLoad
 
 CountedLoad = TcpLoad | UdpGsoLoad | ForwardingRateLoad
-COUNTED_S = 0.4  # of packets of a generator
+COUNTED_S = 0.2  # of packets of a generator: four to six of each of 4096 flows
 
 
 def counted_loads(loads: Sequence[Any]) -> tuple[CountedLoad, ...]:

@@ -39,6 +39,7 @@ REQUEST = Path("/request.json")
 RESULT = "RESULT "
 START_S = 0.15  # connection set-up and slow start
 COUNTED_S = 0.4  # the load lasts longer, and is ended then
+SUPER_S = 0.15  # the same of super-packets
 LOOKS = 5  # at clock and counters, of which the shortest counts
 FULL = 1400  # bytes of IP; packets that are smaller on the average are not those that were asked for
 WHOLE = 0.9  # the same of a super-packet, share of its bytes
@@ -140,7 +141,7 @@ class Stream:
     upwards: bool
     least: float
     """Bytes that packets have at least, on the average."""
-    start_s: float = START_S
+    counted_s: float = COUNTED_S
 
 
 def _stream(load: TcpLoad | UdpGsoLoad, system: RunningSystem, folder: Path) -> Stream:
@@ -150,7 +151,7 @@ def _stream(load: TcpLoad | UdpGsoLoad, system: RunningSystem, folder: Path) -> 
     # The sender has the processor while nobody else wants it, so that the receiver loses nothing.
     context = ClientContext(system.target, system.resolver, folder, 0)
     client = [*inside_packets.LAST, *udp_gso.UdpGso().command(load, context)]
-    return Stream(udp_gso.SERVER_COMMAND, udp_gso.PORT, client, True, WHOLE * load.at_once * load.datagram_bytes, 2 * START_S)
+    return Stream(udp_gso.SERVER_COMMAND, udp_gso.PORT, client, True, WHOLE * load.at_once * load.datagram_bytes, SUPER_S)
 
 
 def _trial(stream: Stream, lane: Lane, system: RunningSystem, windows: Mapping[str, Window], folder: Path) -> dict[str, Any]:
@@ -165,9 +166,9 @@ def _trial(stream: Stream, lane: Lane, system: RunningSystem, windows: Mapping[s
                 return {"error": f"the server {server.how_it_ended()}: {' '.join(server.last_words())[-200:]}"}
         client = Process(lane.namespace("client"), stream.client, output, output)
         try:
-            ended = first_to_end([client], stream.start_s)
+            ended = first_to_end([client], START_S)
             before = _moment(windows[receiver], device)
-            ended = ended or first_to_end([client], COUNTED_S)
+            ended = ended or first_to_end([client], stream.counted_s)
             after = _moment(windows[receiver], device)
             if ended:
                 return {"error": f"the client {client.how_it_ended()}: {' '.join(client.last_words())[-200:]}"}
