@@ -237,6 +237,14 @@ def test_kinds_of_packets_are_told_apart() -> None:
     ]
 
 
+def test_every_system_gets_the_same_frames() -> None:
+    """As seen: a veth whose peer did not poll took none of XDP, so frames went by a packet socket, which costs more."""
+    measured = {"directions": [{"sent": {"path": "live-frames"}}]}
+    assert inside_packets.other_path(measured) is None
+    slow = {"carried": [{"sent": {"path": "packet-socket", "path_because": "the peer does not poll"}}]}
+    assert inside_packets.other_path(slow) == "frames left by packet-socket: the peer does not poll"
+
+
 def test_what_is_lost_has_no_count() -> None:
     assert inside_packets.judged(10_000, 9_995, 250_000)["instructions"] == 4000
     assert "of 10000 packets 20 were lost" in inside_packets.judged(10_000, 9_980, 250_000)["error"]
