@@ -38,7 +38,8 @@ MODULES = (
     *("nf_flow_table", "nf_flow_table_inet", "nft_flow_offload"),
     *("sch_ingress", "cls_bpf", "act_bpf"),
 )
-RUN_AS_FILES = ("datagrams",)  # of the lab's programs: whoever starts them names the source
+# Of the lab's programs: whoever starts them names the source.
+RUN_AS_FILES = ("diolkos_lab/load/datagrams/sender.py", "diolkos_lab/load/datagrams/receiver.py")
 ASK_PACKAGES = """
 import sys, diolkos_lab.guest.inside_count, pyroute2.ethtool
 for name, module in sorted(sys.modules.items()):
@@ -77,7 +78,7 @@ def archive(
         for file in _tree(root):
             if file.suffix == ".py":
                 files |= _compiled(file)
-            if file.suffix != ".py" or file.parent.name in RUN_AS_FILES:
+            if file.suffix != ".py" or str(file).endswith(RUN_AS_FILES):
                 files[str(file).lstrip("/")] = (0o100755, file.read_bytes())
     for name in ETC:
         if Path(name).exists():
