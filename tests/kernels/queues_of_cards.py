@@ -79,7 +79,8 @@ def carries(net: CardNetwork, mode: str, placement: str, *words: str) -> None:
     counters = net.counters()
     assert not {name: n for name, n in counters.items() if n and (".drop." in name or name.endswith("failed"))}, counters
     by = counters["fast.sent_xdp" if placement == "xdp" else "fast.sent_direct"]
-    assert by > FLOWS, {name: n for name, n in counters.items() if n}
+    # The controller opens sessions of a NAT64 whose first packets no lease covers.
+    assert by >= FLOWS, {name: n for name, n in counters.items() if n}
     assert running.stop() == 0, running.log()
     print(f"  {mode} {placement}: by programs {by}\n{running.log()}")
 
