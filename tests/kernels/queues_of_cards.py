@@ -64,7 +64,7 @@ def carries(net: CardNetwork, mode: str, placement: str, *words: str) -> None:
     for word in words:
         assert word in said, said
     assert words or "under locks" not in said, said
-    cards = ("b6", "b4")
+    cards, asked = ("b6", "b4"), "b6" if mode == "nat64" else "b4"
     before = {card: received(net, card) for card in cards}
     report = crossing(net, mode)
     for phase in (report["opened"], report["answered"]):
@@ -73,8 +73,10 @@ def carries(net: CardNetwork, mode: str, placement: str, *words: str) -> None:
         assert (phase["astray"], phase["corrupted_unattributed"]) == (0, 0), report
     for card in cards if placement == "xdp" else ():
         gained = {number: packets - before[card].get(number, 0) for number, packets in received(net, card).items()}
+        assert sum(gained.values()) >= FLOWS, f"{card}: {gained}"
+        # A TAP spreads flows that it has not seen. Those that it has seen leave it by the queue that sent them.
         idle = [number for number in range(int(net.channels()[1])) if not gained.get(number)]
-        assert not idle and sum(gained.values()) >= FLOWS, f"{card}: {gained}"
+        assert card != asked or not idle, f"{card}: {gained}"
         print(f"  {card}, packets by queue: {gained}")
     counters = net.counters()
     assert not {name: n for name, n in counters.items() if n and (".drop." in name or name.endswith("failed"))}, counters
@@ -86,10 +88,10 @@ def carries(net: CardNetwork, mode: str, placement: str, *words: str) -> None:
 
 
 def with_queues(net: CardNetwork, queues: int) -> None:
-    """Of cards that have eight."""
+    """Of the translator's cards, which have eight. (At a host's card, the generator's frames would make Linux 6.12 panic.)"""
     assert net.channels()[0] == str(MANY_QUEUES), net.channels()
-    for place, card in net.ends():
-        net.run(place, "ethtool", "-L", card, "combined", str(queues))
+    for card in ("b4", "b6"):
+        net.run(net.translator, "ethtool", "-L", card, "combined", str(queues))
 
 
 def two(net: CardNetwork) -> None:
