@@ -49,9 +49,9 @@ def content(results: Results) -> Content:
 
 def instruction_chapter(results: Results, entries: list[dict[str, Any]]) -> Chapter:
     """The table; `+` is what a path takes more than native."""
-    named = {instructions.subject(row.raw): row.cell for row in results.rows}
+    named = {_kind(row.raw): row.cell for row in results.rows if row.metric == instructions.METRIC}
     kernels = list(dict.fromkeys(str(entry["kernel"] or "unknown") for entry in entries))
-    found = sorted(entries, key=lambda entry: order(named[instructions.subject(entry)]))
+    found = sorted(entries, key=lambda entry: order(named[(*instructions.subject(entry), entry["packets"])]))
     heads = ["System", "Up", "Up, over native", "Down", "Down, over native", "Native", "Repetitions differ by"]
     tables = []
     for number, packets in enumerate(dict.fromkeys(entry["packets"] for entry in found)):
@@ -60,7 +60,7 @@ def instruction_chapter(results: Results, entries: list[dict[str, Any]]) -> Chap
             name="instructions" if not number else f"instructions-{number + 1}",
             caption=f"Instructions per packet: {packets}, Linux {', '.join(kernels)}",
             heads=heads,
-            lines=[_line(named[instructions.subject(entry)], entry) for entry in mine],
+            lines=[_line(named[(*instructions.subject(entry), packets)], entry) for entry in mine],
             raw_heads=list(_RAW),
             raw_lines=[[entry[key] or None if key == "levels" else entry.get(key) for key in _RAW] for entry in mine],
             text_columns=frozenset({0, 5}),
@@ -71,6 +71,10 @@ def instruction_chapter(results: Results, entries: list[dict[str, Any]]) -> Chap
         "Up is from the client to the server."
     )
     return Chapter("instructions", "Instructions per packet", [said], tables=tables)
+
+
+def _kind(row: Mapping[str, Any]) -> tuple[str | None, ...]:
+    return (*instructions.subject(row), instructions.packets(row))
 
 
 def _line(cell: Cell, entry: Mapping[str, Any]) -> list[str]:
