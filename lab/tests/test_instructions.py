@@ -13,8 +13,9 @@ from rich.console import Console
 from diolkos_lab import instructions, report, run_study, studies, summary
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.guest import command as guests
-from diolkos_lab.guest import count_instructions, package, preparing, timing
+from diolkos_lab.guest import count_instructions, inside_packets, package, preparing, timing
 from diolkos_lab.guest.archive import Archive
+from diolkos_lab.guest.counted import CountedLoad, load_name
 from diolkos_lab.guest.inside_count import RESULT, RawSnapshot, instructions_per_packet, moment
 from diolkos_lab.guest.machine import CommandFailed
 from diolkos_lab.report import terminal
@@ -205,6 +206,48 @@ def test_levels_of_factors_are_counted_apart() -> None:
     assert [entry["up_over_native"] for entry in instructions.entries(rows)] == [None, 50, 150]
     other = [{**each, "kernel": "6.12", "median": each["median"] * 2} for each in rows]
     assert [entry["up_over_native"] for entry in instructions.entries([*rows, *other])] == [None, 50, 150, None, 100, 300]
+
+
+def test_short_and_long_packets_are_counted_both_ways() -> None:
+    """By the generator; streams without super-packets, save for those of UDP that the study asks for."""
+    peers = count_instructions.counted(studies.load("peers").of_form("sizes"), "sizes")
+    names = [load_name(load) for load in peers.form["sizes"].load if isinstance(load, CountedLoad)]
+    assert names == [
+        *("forwarding-rate-84-4096", "forwarding-rate-84-4096-back"),
+        *("forwarding-rate-1518-4096", "forwarding-rate-1518-4096-back"),
+    ]
+    assert {"jool/siit-dc-module", "jool64/nat64-module"} <= {f"{each.system}/{each.datapath}" for each in peers.system}
+    speed = count_instructions.counted(studies.load("speed").of_form("streams"), "streams")
+    loads = {load_name(load): load.offloads for load in speed.form["streams"].load if isinstance(load, CountedLoad)}
+    assert loads == {"tcp-upload": ("off",), "tcp-download": ("off",), "udp-gso": ("on",)}
+
+
+def test_kinds_of_packets_are_told_apart() -> None:
+    """Each over the native path of the same packets and direction."""
+    row = {"metric": "instructions", "load": "forwarding-rate", "family": "ipv6", "hops": 1, "min": 1, "max": 1, "flows": 4096}
+    native = {**row, "system": "native", "datapath": "kernel", "baseline": None}
+    path = {**row, "system": "diolkos", "datapath": "nat64-tc", "baseline": "native/kernel/ipv6/1"}
+    rows = []
+    for size, back, base in ((84, {}, 100), (84, {"backwards": 1}, 200), (1518, {}, 1000), (1518, {"backwards": 1}, 2000)):
+        rows += [{**native, "size": size, **back, "median": base}, {**path, "size": size, **back, "median": base + size}]
+    found = [entry for entry in instructions.entries(rows) if entry["system"] == "diolkos"]
+    assert [(entry["packets"], entry["up"], entry["up_over_native"], entry["down_over_native"]) for entry in found] == [
+        ("UDP in IPv6 frames of 84 bytes, 4096 flows", 184, 84, 84),
+        ("UDP in IPv6 frames of 1518 bytes, 4096 flows", 2518, 1518, 1518),
+    ]
+
+
+def test_every_system_gets_the_same_frames() -> None:
+    """As seen: a veth whose peer did not poll took none of XDP, so frames went by a packet socket, which costs more."""
+    measured = {"directions": [{"sent": {"path": "live-frames"}}]}
+    assert inside_packets.other_path(measured) is None
+    slow = {"carried": [{"sent": {"path": "packet-socket", "path_because": "the peer does not poll"}}]}
+    assert inside_packets.other_path(slow) == "frames left by packet-socket: the peer does not poll"
+
+
+def test_what_is_lost_has_no_count() -> None:
+    assert inside_packets.judged(10_000, 9_995, 250_000)["instructions"] == 4000
+    assert "of 10000 packets 20 were lost" in inside_packets.judged(10_000, 9_980, 250_000)["error"]
 
 
 @pytest.mark.parametrize(

@@ -255,3 +255,24 @@ def test_a_frame_beyond_its_time_limit_is_lost(data: Path) -> None:
     assert pktgen.parse(json.dumps(report), limited).metrics["loss"] == pytest.approx(30 / 15_000)
     unlimited = plan.model_copy(update={"frame_timeout_s": None}).trial(50_000, 0.3, "throughput")
     assert pktgen.parse(json.dumps(report), unlimited).metrics["loss"] == 0
+
+
+def test_packets_from_the_server_alone() -> None:
+    """Over sessions that the client has opened where the path keeps any; elsewhere the two ends change places."""
+    load = ForwardingRateLoad(name="forwarding-rate", seconds=0.4, flows=100, size=84)
+    server, client = IPv4Address("198.18.1.2"), IPv4Address("198.18.1.1")
+    answers = Answers(server, client, IPv6Network("2001:2::/64"), IPv6Network("2001:2::/64"))
+    for keeps_state in (True, False):
+        context = _context(6, keeps_state=keeps_state)
+        assert context.ends
+        context = replace(context, ends=replace(context.ends, answers=answers))
+        command = pktgen.backwards_command(load, context, ("chrt",))
+        words = " ".join(command)
+        assert command[:3] == ["chrt", "/bin/true", "connect" if keeps_state else "measure"]
+        if keeps_state:
+            assert "--from lane-client:up0 --to lane-server:srv0" in words and "--back-only" in words
+            assert "--back-src 198.18.1.2 --back-dst 198.18.1.1 --back-size 64" in words
+            assert command[command.index("--sessions") + 1] == "100"
+        else:
+            assert "--from lane-server:srv0 --to lane-client:up0 --src 198.18.1.2 --dst 198.18.1.1 --size 64" in words
+            assert "--sport 1-49151 --dport 1024-65535" in words and "--back" not in words

@@ -71,6 +71,8 @@ def test_each_session_is_answered(nat64: Nat64Network) -> None:
     for direction in report["carried"]:
         assert (direction["received"]["received"], direction["astray"]) == (1500, 0)
     assert len(nat64.shown("sessions")) == 1000, "answers and what came after opened none"
+    (direction,) = connected((*ends, *back, "--back-only"))["carried"]
+    assert (direction["direction"], direction["received"]["received"], direction["astray"]) == ("back", 1500, 0)
 
 
 def test_each_connection_is_opened_and_closed(nat64: Nat64Network) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 CLONE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CLONE / "tests/e2e"))
 
-from cabling import CARDS, address  # noqa: E402
+from cabling import CARDS, MANY, TWO, address  # noqa: E402
 from kernel import VERSION  # noqa: E402
 from nat64 import CONFIG as STATEFUL  # noqa: E402
 from nat64 import Nat64Network  # noqa: E402
@@ -38,10 +38,15 @@ class Lacking(Exception):
 class CardNetwork(Nat64Network):
     """The network of a NAT64 whose links are cards. The hosts send whole frames, as to a wire."""
 
+    cards: tuple[str, str, str, str] = ("v4", "b4", "b6", "v6")
+    """Whose other ends are cabled to each other: that of the IPv4 host, the translator's two, that of the IPv6 host."""
+
     def lay_links(self) -> None:
         """Bring each card to its place."""
-        for card, place in (("v4", self.v4), ("b4", self.translator), ("b6", self.translator), ("v6", self.v6)):
-            self.bring(card, place, card if place == self.translator else "a0")
+        names = ((self.v4, "a0"), (self.translator, "b4"), (self.translator, "b6"), (self.v6, "a0"))
+        for card, (place, name) in zip(self.cards, names, strict=True):
+            if not self.bring(card, place, name):
+                raise Lacking(f"this host makes no cards such as {card}: that takes root")
         self.shorten(SHORT)
 
     def bring(self, card: str, place: str, name: str) -> bool:
@@ -58,7 +63,7 @@ class CardNetwork(Nat64Network):
         for place in (self.v4, self.translator, self.v6):
             shown = self.run(place, "ip", "-j", "link", check=False).stdout
             for link in json.loads(shown or "[]"):
-                for card in (card for card in CARDS if address(card) == link["address"]):
+                for card in (card for card in CARDS | MANY | TWO if address(card) == link["address"]):
                     back = ("down", "netns", "1", "name", f"card-{card}")
                     self.run(place, "ip", "link", "set", link["ifname"], *back, check=False)
         super().remove()

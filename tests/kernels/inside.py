@@ -121,6 +121,7 @@ def parts(told: dict) -> list[Part]:
         Part("law", [told["law"], "--test-threads=1"], CLONE / "crates/gateway", cases, 4),
         Part("places", [PYTHON, str(HERE / "places.py")], least=7),
         Part("cards", [PYTHON, str(HERE / "cards.py")], least=8, needs=CARDS),
+        Part("queues", [PYTHON, str(HERE / "queues_of_cards.py")], least=4, needs=CARDS),
         Part("flowtable", [PYTHON, str(HERE / "flowtable.py")], least=7, needs=FLOWTABLE),
         pytest("generator", chosen("generator"), *NO_HYPOTHESIS),
         pytest("routers", [ROUTERS], folder=CLONE / "lab"),

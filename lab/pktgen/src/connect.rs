@@ -3,7 +3,7 @@
 //!
 //! ends ─► open (a new 4-tuple for each frame; the far end remembers the translated 4-tuple)
 //!      ─► validate (an answer to each, which only gets through if the session is there)
-//!      ─► carry (both directions at once, over these sessions) ─► report
+//!      ─► carry (both directions at once, or back alone, over these sessions) ─► report
 
 use std::time::Duration;
 
@@ -121,11 +121,11 @@ pub fn connect(options: &Connect, signals: &Signals) -> Result<Connected, Failur
     connected.answered = Some(answered);
     if let (true, Some(seconds)) = (connected.all, options.seconds) {
         let third = options.amount(options.both_rate, None, Some(seconds));
-        let both = [
-            network.forth(FORTH, Flows::Some(sessions), &third),
-            network.back(BACK, &third)?,
-        ];
-        let (carried, seen) = witness::watch(&options.watch_cpu, || run(&both))?;
+        let mut ways = vec![network.back(BACK, &third)?];
+        if !options.back_only {
+            ways.insert(0, network.forth(FORTH, Flows::Some(sessions), &third));
+        }
+        let (carried, seen) = witness::watch(&options.watch_cpu, || run(&ways))?;
         connected.carried = Some(carried);
         connected.seen = seen;
     }

@@ -289,6 +289,9 @@ pub struct Connect {
         requires = "seconds"
     )]
     pub both_rate: Rate,
+    /// Send for --seconds only from those who answer, at --both-rate
+    #[arg(long, action = ArgAction::SetTrue, requires = "seconds")]
+    pub back_only: bool,
     /// Frames of a burst [default: one for each 50 000 frames a second, 64 at most]
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
     pub burst: Option<u32>,

@@ -133,6 +133,7 @@ class ForwardingRateLoad(FramesLoad):
 
     name: Literal["forwarding-rate"]
     seconds: float = Field(ge=0.05, le=600, description="Length of a trial, seconds.")
+    backwards: bool = Field(False, description="Set by the lab where it counts instructions: from the server to the client.")
 
     @model_validator(mode="after")
     def _native_packets_have_a_rate(self) -> "ForwardingRateLoad":
@@ -149,7 +150,7 @@ class ForwardingRateLoad(FramesLoad):
 
     @property
     def factors(self) -> dict[str, str | int | float]:
-        return {**self.traffic, "seconds": self.seconds}
+        return {**self.traffic, "seconds": self.seconds, **({"backwards": 1} if self.backwards else {})}
 
     @property
     def expected_s(self) -> float:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Instructions per packet of every system of a study, counted in a guest whose clock counts instructions.
 
-study ─► TCP alone, offloads off ─► archive ─► guest ─► its lines ─► result folder
+study ─► loads that can be counted ─► archive ─► guest ─► its lines ─► result folder
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from diolkos_lab import run_study
 from diolkos_lab.experiment.cells import LaneCell, TrialCell, lane_cells
 from diolkos_lab.experiment.definition import Form, FormName, Study
-from diolkos_lab.experiment.loads import TcpLoad, TcpName
 from diolkos_lab.faults import Fault, UsageFault
 from diolkos_lab.guest import memory_image
+from diolkos_lab.guest.counted import CountedLoad, counted_loads, load_name
 from diolkos_lab.guest.image import busybox, vmlinux
 from diolkos_lab.guest.inside_count import RESULT
 from diolkos_lab.guest.machine import EMULATED_CPU, KERNEL_LINE, MACHINE, boot
@@ -33,7 +33,10 @@ from diolkos_lab.sut.lookup import program
 MEMORY = "3G"
 # One processor, whose clock goes on by a nanosecond with each instruction and does not wait where nothing is to be done.
 COUNTING = ("-accel", "tcg,thread=single,tb-size=512", "-smp", "1", "-icount", "shift=0,sleep=off")
-PROGRAMS = ("iperf3", "ping", "nft", "nsenter", "setpriv", "taskset", "env", "dash")
+PROGRAMS = (
+    *("iperf3", "ping", "nft", "nsenter", "setpriv", "taskset", "chrt", "env", "dash"),
+    *("diolkos-pktgen", "ip", "tc", "ethtool"),
+)
 BLOCKS = 4  # with the warm-up: of three figures, one that is far off does not move the median
 LIMIT_S = 3600.0
 SLOWNESS = 20  # of an emulated processor that also waits for the verifier of BPF, in its own seconds
@@ -50,16 +53,18 @@ def count(prepared: Prepared, request: run_study.RunRequest, say: Callable[[str]
 
 
 def counted(study: Study, form_name: FormName) -> Study:
-    """The same systems under TCP alone, without super-packets: every packet crosses the path as one of 1500 bytes."""
-    offered = {load.name for load in study.form[form_name].load}
-    names = [name for name in get_args(TcpName) if name in offered]
-    if not names:
-        raise UsageFault(f"--count-instructions: the study {study.name} sends no TCP; clat, siit and nat64 do")
-    loads = tuple(TcpLoad(name=name, seconds=1, offloads=("off",)) for name in names)
+    """The same systems under the loads of a form that can be counted."""
+    loads = counted_loads(study.form[form_name].load)
+    if not loads:
+        raise UsageFault(
+            f"--count-instructions: the study {study.name} sends no TCP, no UDP with GSO, and no packets without a limit; "
+            "clat, siit, nat64 and peers do"
+        )
+    names = {load.name for load in loads}
     subjects = tuple(
         subject.model_copy(update={"twin": False, "loads": mine, "forms": ()})
         for subject in offer.with_factor_levels(study, definition.load_all()).system
-        if (mine := tuple(name for name in subject.loads if name in names))
+        if (mine := tuple(each for each in subject.loads if each in names))
     )
     form = Form(blocks=BLOCKS, build_blocks=0, load=loads)
     return study.model_copy(update={"system": subjects, "form": {form_name: form}, "claim": ()})
@@ -119,7 +124,7 @@ def _read(
     prepared: Prepared, request: run_study.RunRequest, study: Study, form: Form, place: Path, say: Callable[[str], None]
 ) -> None:
     cells = {cell.name: cell for cell in lane_cells(study, form, {subject.system for subject in study.system})}
-    loads = {load.name: load for load in form.load if isinstance(load, TcpLoad)}
+    loads = {load_name(load): load for load in form.load if isinstance(load, CountedLoad)}
     missing: list[dict[str, str]] = []
     writer: folder.Writer | None = None
     facts: dict[str, Any] = {}
@@ -191,7 +196,7 @@ def _writer(
     return writer, told
 
 
-def _trial(cell: LaneCell, load: TcpLoad, found: Mapping[str, Any], number: int) -> Trial:
+def _trial(cell: LaneCell, load: CountedLoad, found: Mapping[str, Any], number: int) -> Trial:
     error = found.get("error")
     return Trial(
         block=found["block"],
@@ -215,6 +220,7 @@ def _missing(study: Study, found: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _as_printed(trial: Trial) -> str:
-    subject = trial.cell.lane.subject
+    subject, load = trial.cell.lane.subject, trial.cell.load
+    assert isinstance(load, CountedLoad)
     said = f"failed: {trial.error}" if trial.error else f"{trial.metrics['instructions']:.0f} instructions per packet"
-    return f"  {subject.system} {subject.datapath}, {subject.family}, {trial.cell.load.name}: {said}"
+    return f"  {subject.system} {subject.datapath}, {subject.family}, {load_name(load)}: {said}"

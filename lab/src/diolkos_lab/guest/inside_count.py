@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What runs in a guest whose clock counts instructions: every system of a study, one lane after the other.
 
-    lane, server, system ─► TCP in one direction ─► clock, idle time and packets, twice ─► one line
+    lane, server, system ─► a stream in one direction ─► clock, idle time and packets, twice ─► one line
+                         ─► packets of a generator (inside_packets)                         ─► one line
 
 The clock of such a guest goes on by a nanosecond with each instruction, and jumps while nothing is to be done. So the time that
 is not idle is the number of instructions: those of both ends, of the path and of the system under test.
@@ -19,9 +20,13 @@ from typing import Any
 
 from diolkos_lab.experiment.cells import LaneCell, lane_cells
 from diolkos_lab.experiment.definition import Form, Study, Topology
+from diolkos_lab.experiment.frames import ForwardingRateLoad
 from diolkos_lab.experiment.loads import TcpLoad
+from diolkos_lab.experiment.streams import UdpGsoLoad
 from diolkos_lab.faults import Fault, printable
-from diolkos_lab.load import iperf3
+from diolkos_lab.guest import counted, inside_packets
+from diolkos_lab.load import iperf3, udp_gso
+from diolkos_lab.load.reading import ClientContext
 from diolkos_lab.run.counters import Window, devices
 from diolkos_lab.sut import definition, lookup, offer
 from diolkos_lab.sut.running import RunningSystem
@@ -34,9 +39,10 @@ REQUEST = Path("/request.json")
 RESULT = "RESULT "
 START_S = 0.15  # connection set-up and slow start
 COUNTED_S = 0.4  # the load lasts longer, and is ended then
+SUPER_S = 0.15  # the same of super-packets
 LOOKS = 5  # at clock and counters, of which the shortest counts
 FULL = 1400  # bytes of IP; packets that are smaller on the average are not those that were asked for
-NANOSECONDS = 1e9
+WHOLE = 0.9  # the same of a super-packet, share of its bytes
 
 
 @dataclass(frozen=True)
@@ -84,30 +90,38 @@ def main() -> int:
     return 0
 
 
-def of_cell(cell: LaneCell, found: lookup.Found, topology: Topology, form: Form, folder: Path) -> None:
+def of_cell(cell: LaneCell, subject: lookup.Found, topology: Topology, form: Form, folder: Path) -> None:
     """All trials of one system; it is alone in the guest."""
     (folder / "system").mkdir(parents=True)
-    path = found.system.path(cell.subject.datapath, dict(cell.levels))
+    path = subject.system.path(cell.subject.datapath, dict(cell.levels))
     shape = Shape(
         hops=cell.subject.hops,
         ipv6_only=path[-1].access == "ipv6-only",
-        offloads=False,
+        offloads=cell.offloads == "on",
         pref64=topology.pref64,
         mtu=topology.mtu,
         inbound=path[-1].is_inbound,
         plat=any(part.is_plat for part in path),
         addresses=plan.PLANS[topology.shape],
     )
-    loads = [load for load in form.load if isinstance(load, TcpLoad) and cell.subject.gets(load)]
+    loads = [
+        load
+        for load in form.load
+        if isinstance(load, counted.CountedLoad) and cell.subject.gets(load) and cell.offloads in load.offloads
+    ]
     windows: dict[str, Window] = {}
     with Lane(cell.name, shape) as lane:
-        system = RunningSystem(found, cell.subject, lane, folder / "system", levels=dict(cell.levels))
+        system = RunningSystem(subject, cell.subject, lane, folder / "system", levels=dict(cell.levels))
         try:
             windows = {role: Window(lane.namespace(role)) for role in ("client", "server")}
             system.start()
             for block in range(form.blocks):
                 for load in loads:
-                    _say(_line(cell, load, block) | _trial(load, lane, system, windows, folder))
+                    if isinstance(load, ForwardingRateLoad):
+                        found = inside_packets.trial(load, lane, system, cell.subject.family, folder, block)
+                    else:
+                        found = _trial(_stream(load, system, folder), lane, system, windows, folder)
+                    _say(_line(cell, load, block) | found)
         except (Fault, OSError) as fault:
             for load in loads:
                 _say(_line(cell, load, 1) | {"error": printable(str(fault))})
@@ -117,31 +131,54 @@ def of_cell(cell: LaneCell, found: lookup.Found, topology: Topology, form: Form,
                 window.close()
 
 
-def _trial(load: TcpLoad, lane: Lane, system: RunningSystem, windows: Mapping[str, Window], folder: Path) -> dict[str, Any]:
-    receiver, device = ("server", plan.SERVER_LINK) if load.name == "tcp-upload" else ("client", plan.UPLINK)
+@dataclass(frozen=True)
+class Stream:
+    """One that fills the path: of whom, to whom, and of which packets."""
+
+    server: Sequence[str]
+    port: int
+    client: Sequence[str]
+    upwards: bool
+    least: float
+    """Bytes that packets have at least, on the average."""
+    counted_s: float = COUNTED_S
+
+
+def _stream(load: TcpLoad | UdpGsoLoad, system: RunningSystem, folder: Path) -> Stream:
+    if isinstance(load, TcpLoad):
+        client = iperf3.client_command(load, system.target, None)
+        return Stream(iperf3.SERVER_COMMAND, iperf3.PORT, client, load.name == "tcp-upload", FULL)
+    # The sender has the processor while nobody else wants it, so that the receiver loses nothing.
+    context = ClientContext(system.target, system.resolver, folder, 0)
+    client = [*inside_packets.LAST, *udp_gso.UdpGso().command(load, context)]
+    return Stream(udp_gso.SERVER_COMMAND, udp_gso.PORT, client, True, WHOLE * load.at_once * load.datagram_bytes, SUPER_S)
+
+
+def _trial(stream: Stream, lane: Lane, system: RunningSystem, windows: Mapping[str, Window], folder: Path) -> dict[str, Any]:
+    receiver, device = ("server", plan.SERVER_LINK) if stream.upwards else ("client", plan.UPLINK)
     output = folder / "client"
     output.unlink(missing_ok=True)
     # A client that is ended leaves a server that waits for it, so each trial has its own.
-    server = Process(lane.namespace("server"), iperf3.SERVER_COMMAND, folder / "server", folder / "server")
+    server = Process(lane.namespace("server"), stream.server, folder / "server", folder / "server")
     try:
-        while not windows["server"].is_listening(iperf3.PORT):
+        while not windows["server"].is_listening(stream.port):
             if first_to_end([server], 0.01):
-                return {"error": f"the iperf3 server {server.how_it_ended()}"}
-        client = Process(lane.namespace("client"), iperf3.client_command(load, system.target, None), output, output)
+                return {"error": f"the server {server.how_it_ended()}: {' '.join(server.last_words())[-200:]}"}
+        client = Process(lane.namespace("client"), stream.client, output, output)
         try:
             ended = first_to_end([client], START_S)
             before = _moment(windows[receiver], device)
-            ended = ended or first_to_end([client], COUNTED_S)
+            ended = ended or first_to_end([client], stream.counted_s)
             after = _moment(windows[receiver], device)
             if ended:
-                return {"error": f"iperf3 {client.how_it_ended()}: {' '.join(client.last_words())[-200:]}"}
+                return {"error": f"the client {client.how_it_ended()}: {' '.join(client.last_words())[-200:]}"}
         finally:
             client.kill()
     finally:
         server.kill()
     system.check_alive()
     packets = after.packets - before.packets
-    if not packets or (after.octets - before.octets) / packets < FULL:
+    if not packets or (after.octets - before.octets) / packets < stream.least:
         size = (after.octets - before.octets) / packets if packets else 0
         return {"error": f"{packets} packets of {size:.0f} bytes on the average arrived: not what was sent"}
     return {
@@ -155,7 +192,7 @@ def _trial(load: TcpLoad, lane: Lane, system: RunningSystem, windows: Mapping[st
 def instructions_per_packet(before: CounterSnapshot, after: CounterSnapshot) -> float:
     """The time that was not idle is the number of instructions."""
     busy_s = after.clock_s - before.clock_s - (after.idle_s - before.idle_s)
-    return busy_s * NANOSECONDS / (after.packets - before.packets)
+    return busy_s * inside_packets.NANOSECONDS / (after.packets - before.packets)
 
 
 def _moment(window: Window, device: str) -> CounterSnapshot:
@@ -177,8 +214,8 @@ def moment(looks: Sequence[RawSnapshot], device: str) -> CounterSnapshot:
     return CounterSnapshot((shortest.began_s + shortest.ended_s) / 2, shortest.idle_s, counted.rx_packets, counted.rx_bytes)
 
 
-def _line(cell: LaneCell, load: TcpLoad, block: int) -> dict[str, Any]:
-    return {"cell": cell.name, "load": load.name, "block": block}
+def _line(cell: LaneCell, load: counted.CountedLoad, block: int) -> dict[str, Any]:
+    return {"cell": cell.name, "load": counted.load_name(load), "block": block}
 
 
 def _say(line: Mapping[str, Any]) -> None:

@@ -38,6 +38,8 @@ MODULES = (
     *("nf_flow_table", "nf_flow_table_inet", "nft_flow_offload"),
     *("sch_ingress", "cls_bpf", "act_bpf"),
 )
+# Of the lab's programs: whoever starts them names the source.
+RUN_AS_FILES = ("diolkos_lab/load/datagrams/sender.py", "diolkos_lab/load/datagrams/receiver.py")
 ASK_PACKAGES = """
 import sys, diolkos_lab.guest.inside_count, pyroute2.ethtool
 for name, module in sorted(sys.modules.items()):
@@ -74,7 +76,10 @@ def archive(
         files[str(file).lstrip("/")] = (0o100755, file.read_bytes())
     for root in (LIBRARY, *packages, SOURCE / "diolkos_lab"):
         for file in _tree(root):
-            files |= _compiled(file) if file.suffix == ".py" else {str(file).lstrip("/"): (0o100755, file.read_bytes())}
+            if file.suffix == ".py":
+                files |= _compiled(file)
+            if file.suffix != ".py" or str(file).endswith(RUN_AS_FILES):
+                files[str(file).lstrip("/")] = (0o100755, file.read_bytes())
     for name in ETC:
         if Path(name).exists():
             files[name.lstrip("/")] = (0o100644, Path(name).read_bytes())

@@ -9,6 +9,7 @@ veth pair is full, is lost at the entrance of the system under test and counts a
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from diolkos_lab.experiment.frames import CpuPlacement, ForwardingRateLoad
@@ -56,9 +57,9 @@ def opening_command(load: Generated, context: ClientContext) -> list[str]:
     return [program(), "send", "--interface", device, *_looks(load, context), "--flows", str(load.flows), *amount]
 
 
-def measure_command(load: Generated, context: ClientContext) -> list[str]:
+def measure_command(load: Generated, context: ClientContext, before: Sequence[str] = FIRST) -> list[str]:
     """One trial. Where packets go both ways and the path keeps state, sessions are opened and answered first (RFC 9693 §4.2,
-    §4.6), and the trial is the stage in both directions (§4.7)."""
+    §4.6), and the trial is the stage in both directions (§4.7). `before` is a command that runs it."""
     assert context.ends
     ends = ["--from", context.ends.near, "--to", context.ends.far]
     settle_s, burst, timeout_s = SETTLE_S, None, None
@@ -70,7 +71,7 @@ def measure_command(load: Generated, context: ClientContext) -> list[str]:
     counting = ["--late-ms", f"{1e3 * timeout_s:g}"] if timeout_s else []
     if load.native_share:
         both = native_beside.command(_ways(load, context, sending), context.folder, program(), settle_s, counting)
-        return [*FIRST, *both]
+        return [*before, *both]
     rate, sessions = str(load.offered or "max"), _opens_sessions(load, context)
     if sessions:
         opening = ["--sessions", str(load.flows), "--rate", str(_opening_rate(load)), "--rounds", str(OPENING_ROUNDS)]
@@ -82,7 +83,23 @@ def measure_command(load: Generated, context: ClientContext) -> list[str]:
     amount += ["--watch-cpu", ",".join(map(str, context.ends.cpus))] if context.ends.cpus else []
     event = CONNECT if sessions else MEASURE
     looks = [*_looks(load, context), *(_back(load, context) if load.directions == "both" else [])]
-    return [*FIRST, program(), event, *ends, *looks, *flows, *amount]
+    return [*before, program(), event, *ends, *looks, *flows, *amount]
+
+
+def backwards_command(load: ForwardingRateLoad, context: ClientContext, before: Sequence[str] = FIRST) -> list[str]:
+    """One trial from the server to the client. Where the path keeps state, the client opens sessions first."""
+    both, ends = load.model_copy(update={"directions": "both"}), context.ends
+    assert ends
+    back, seconds = _back(both, context), ["--seconds", f"{load.seconds:g}", "--settle", f"{SETTLE_S:g}"]
+    if not ends.keeps_state:
+        looks = [word.replace("--back-", "--") for word in back]
+        way = ["--from", ends.far, "--to", ends.near, *looks, "--flows", str(load.flows), "--rate", "max"]
+        return [*before, program(), MEASURE, *way, *seconds]
+    rate = str(_opening_rate(load))
+    opening = ["--sessions", str(load.flows), "--rate", rate, "--rounds", str(OPENING_ROUNDS)]
+    answers = ["--answer-rate", rate, "--answer-rounds", str(OPENING_ROUNDS), "--back-only"]
+    way = ["--from", ends.near, "--to", ends.far, *_looks(load, context), *back]
+    return [*before, program(), CONNECT, *way, *opening, *answers, *seconds]
 
 
 def parse(text: str, load: Generated) -> Reading:

@@ -25,7 +25,7 @@ WORDS = (
 )
 UNSEEN = (
     "Instructions are not time: caches, waiting for memory, and work on several processors at once are not in them.",
-    "Super-packets are off, so each packet crosses the path by itself. With them on, who carries super-packets gains.",
+    "TCP has no super-packets here: each packet crosses the path by itself. With them, who carries super-packets gains.",
     "All instructions of the guest are counted: those of both ends and of the kernel are in the native figure too.",
 )
 
@@ -49,24 +49,32 @@ def content(results: Results) -> Content:
 
 def instruction_chapter(results: Results, entries: list[dict[str, Any]]) -> Chapter:
     """The table; `+` is what a path takes more than native."""
-    named = {instructions.subject(row.raw): row.cell for row in results.rows}
+    named = {_kind(row.raw): row.cell for row in results.rows if row.metric == instructions.METRIC}
     kernels = list(dict.fromkeys(str(entry["kernel"] or "unknown") for entry in entries))
-    found = sorted(entries, key=lambda entry: order(named[instructions.subject(entry)]))
+    found = sorted(entries, key=lambda entry: order(named[(*instructions.subject(entry), entry["packets"])]))
     heads = ["System", "Up", "Up, over native", "Down", "Down, over native", "Native", "Repetitions differ by"]
-    table = Table(
-        name="instructions",
-        caption=f"Instructions per packet of 1500 bytes, one TCP stream, Linux {', '.join(kernels)}",
-        heads=heads,
-        lines=[_line(named[instructions.subject(entry)], entry) for entry in found],
-        raw_heads=list(_RAW),
-        raw_lines=[[entry[key] or None if key == "levels" else entry.get(key) for key in _RAW] for entry in found],
-        text_columns=frozenset({0, 5}),
-    )
+    tables = []
+    for number, packets in enumerate(dict.fromkeys(entry["packets"] for entry in found)):
+        mine = [entry for entry in found if entry["packets"] == packets]
+        table = Table(
+            name="instructions" if not number else f"instructions-{number + 1}",
+            caption=f"Instructions per packet: {packets}, Linux {', '.join(kernels)}",
+            heads=heads,
+            lines=[_line(named[(*instructions.subject(entry), packets)], entry) for entry in mine],
+            raw_heads=list(_RAW),
+            raw_lines=[[entry[key] or None if key == "levels" else entry.get(key) for key in _RAW] for entry in mine],
+            text_columns=frozenset({0, 5}),
+        )
+        tables.append(table)
     said = (
         "The processor's clock counts the instructions of everything in the guest, divided by the packets that arrived. "
         "Up is from the client to the server."
     )
-    return Chapter("instructions", "Instructions per packet", [said], tables=[table])
+    return Chapter("instructions", "Instructions per packet", [said], tables=tables)
+
+
+def _kind(row: Mapping[str, Any]) -> tuple[str | None, ...]:
+    return (*instructions.subject(row), instructions.packets(row))
 
 
 def _line(cell: Cell, entry: Mapping[str, Any]) -> list[str]:
@@ -99,10 +107,11 @@ def _ratios(results: Results) -> list[Chapter]:
 
 
 def _lead_of_counts(entries: list[dict[str, Any]]) -> str:
+    packets = entries[0]["packets"]
     extra = {
         " ".join([entry["system"], entry["datapath"], *map(str, entry["levels"].values())]): entry["up_over_native"]
         for entry in entries
-        if entry["system"] != "native" and entry.get("up_over_native") is not None
+        if entry["system"] != "native" and entry.get("up_over_native") is not None and entry["packets"] == packets
     }
     if not extra:
         return "Instructions per packet were counted; no path has a native one to compare with."
@@ -144,6 +153,6 @@ def _more(value: float | None) -> str:
 
 
 _RAW = (
-    *("system", "datapath", "family", "hops", "levels", "kernel", "up", "up_over_native", "up_spread"),
+    *("system", "datapath", "family", "hops", "levels", "packets", "kernel", "up", "up_over_native", "up_spread"),
     *("down", "down_over_native", "down_spread", "baseline"),
 )
