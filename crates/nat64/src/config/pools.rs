@@ -115,6 +115,16 @@ impl Pools {
         self.lens.iter().find_map(its)
     }
 
+    /// The pool of all nodes of a prefix, if a prefix that is not longer contains it. Nodes in longer ones may have others.
+    pub(super) fn around(&self, net: Ipv6Net) -> Option<PoolId> {
+        let is_wide = |&&(len, ..): &&(u8, u128, PoolId)| len <= net.prefix_len();
+        let its = |&(len, bits, pool): &(u8, u128, PoolId)| {
+            let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
+            (net.network().to_bits() & mask == bits).then_some(pool)
+        };
+        self.by_prefix.iter().rev().filter(is_wide).find_map(its)
+    }
+
     /// The pool of an address, with all its ports. None if no pool has it.
     pub fn of_address(&self, addr: Ipv4Addr) -> Option<PoolId> {
         let after = self
@@ -156,9 +166,6 @@ impl Nat64Config {
         let mut seen = HashMap::new();
         for (at, part) in self.pool4.iter().enumerate() {
             let mut object = |message| add(format!("nat64.pool4[{at}].sources"), message);
-            if self.deterministic.is_some() && !part.sources.is_empty() {
-                object("with [nat64.deterministic], the ports of a source follow from the whole pool: remove one of them".into());
-            }
             for net in &part.sources {
                 if net.addr() != net.network() {
                     object(format!("{net} has host bits set; write {}", net.trunc()));
