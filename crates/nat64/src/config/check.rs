@@ -184,9 +184,12 @@ impl Nat64Config {
                     "0 would drop every packet".into(),
                 );
             }
-            // The prefix length decides on a source's pool, its fixed ports and its blocks.
             let (its, len) = (blocks.source_prefix_len, limits.source_prefix_len);
-            if its != len {
+            // A source with blocks has one pool, one range of fixed ports, and one meaning at all gateways.
+            let matters = self.pool4.iter().any(|part| !part.sources.is_empty())
+                || self.deterministic.is_some()
+                || self.owners.is_some();
+            if matters && its != len {
                 let message = format!("blocks are for /{its}, and limits for /{len}");
                 add("nat64.source_prefix_len".into(), message);
             }
