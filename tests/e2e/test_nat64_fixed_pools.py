@@ -138,6 +138,35 @@ def test_a_customer_gets_and_loses_a_pool(nat64: Nat64Network) -> None:
         assert all(port in look_up_range(nat64, V6_ELSEWHERE) for port in ports)
 
 
+@paths
+def test_pools_and_ways_to_divide_change_under_flows(nat64: Nat64Network) -> None:
+    """From dynamic ports to fixed ones, to other addresses and back: no datagram leaves by an address of somebody else, and
+    no new one by a port of another source. Leases of the fast path end with each change."""
+    every = range(1024, 65536)
+    moved = pools((OF_B, [A]), (OF_OTHERS, [BEFORE_B, B]), (OF_A, []))
+    nested = pools((OF_A, []), (OF_B, [B]), sources=(BEFORE_B, A))
+    dynamic = pools(*TWO).split("[nat64.deterministic]")[0]
+    steps = {
+        "fixed": (pools(*TWO), {V6: (OF_A, RANGES[A]), V6_ELSEWHERE: (OF_B, RANGES[B])}),
+        "dynamic": (dynamic, {V6: (OF_A, every), V6_ELSEWHERE: (OF_B, every)}),
+        "moved": (moved, {V6: (OF_B, RANGES[A]), V6_ELSEWHERE: (OF_OTHERS, RANGES[B])}),
+        "nested": (nested, {V6: (OF_A, RANGES[B]), V6_ELSEWHERE: (OF_B, RANGES[A])}),
+        "blocks": (pools(*TWO, overflow=10), {V6: (OF_A, RANGES[A]), V6_ELSEWHERE: (OF_B, RANGES[B])}),
+    }
+    nat64.nat64(dynamic)
+    outside = nat64.socket(V4, 4000)
+    inside = {node: nat64.socket(node) for node in (V6, V6_ELSEWHERE)}
+    for name in ("dynamic", "fixed", "moved", "nested", "fixed", "blocks", "dynamic", "nested", "blocks", "moved"):
+        config, expected = steps[name]
+        assert nat64.reload(config) == (0, "")
+        for _ in range(8):
+            for node, (address, ports) in expected.items():
+                assert ask(inside[node], (V4_IN_IPV6, 4000), outside)[0] == address, name
+                peer = ask(nat64.socket(node), (V4_IN_IPV6, 4000), outside)
+                assert peer[0] == address and peer[1] in ports, name
+    assert not set(nat64.counters()) & {"slow.drop.pool_exhausted", "slow.drop.source_unmapped"}
+
+
 def look_up_range(nat64: Nat64Network, node: str) -> range:
     """The ports that a node has by the file."""
     [owner] = look_up(nat64, node)["owners"]

@@ -640,6 +640,33 @@ fn sources_are_whole_and_of_one_pool() {
     );
 }
 
+/// The prefix length of blocks is that of sources where it decides on a pool or on fixed ports: a wider one would have nodes
+/// of two pools.
+#[test]
+fn blocks_are_for_the_sources_of_pools() {
+    let refused = |change: &dyn Fn(&mut Nat64Config)| {
+        let mut config = config_of(0, Kind::Blocks);
+        config.blocks.as_mut().unwrap().source_prefix_len = 48;
+        change(&mut config);
+        let error = config.check().err().map(|error| error.to_string());
+        error.is_some_and(|said| said.contains("blocks are for /48, and limits for /64"))
+    };
+    assert!(refused(&|_| {}));
+    assert!(refused(&|config| {
+        config.pool4 = vec![part("203.0.113.0/29", &[])];
+        config.pool4[0].ports = 1024..=65_535;
+        config.deterministic = Some(Deterministic {
+            sources: vec!["2001:db8:c::/56".parse().unwrap()],
+            ports_per_source: None,
+            overflow_share: 10,
+        });
+    }));
+    // One pool for all has no such boundary.
+    assert!(!refused(&|config| {
+        config.pool4 = vec![part("203.0.113.0/29", &[])];
+    }));
+}
+
 /// An address of a customer's pool does not speak for the translator, if there is another one.
 #[test]
 fn the_translators_own_errors_come_from_the_default_pool() {
