@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Figures, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Figures, PoolId, Protocol};
 use diolkos_nat64::session::BlockView;
 use ipnet::{Ipv4Net, Ipv6Net};
 
@@ -34,10 +34,10 @@ pub enum What {
     Lost(u64, u64),
     /// Sources have fixed ports (RFC 7422 section 3), from here on unless they had them before.
     Mapping(Mapped),
-    /// A source prefix of the mapping, with its index.
-    MappedSources(u32, Ipv6Net),
-    /// A pool prefix of the mapping, with its index.
-    MappedAddresses(u32, Ipv4Net),
+    /// A source prefix of the mapping of a pool, with its index.
+    MappedSources(PoolId, u32, Ipv6Net),
+    /// A pool prefix of the mapping of a pool, with its index.
+    MappedAddresses(PoolId, u32, Ipv4Net),
     /// A binding (RFC 6146 section 3.1).
     Binding(EntryChange, Binding),
     /// A block of ports that is allocated to a source (RFC 6888 REQ-14).
@@ -49,6 +49,8 @@ pub enum What {
 /// A mapping without its prefixes; a record for each prefix follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapped {
+    /// The pool by source that is divided.
+    pub pool: PoolId,
     /// The division of the ports. Ports outside of its ranges are reserved.
     pub figures: Figures,
     /// The most ports of a protocol that a source can have, including those of blocks.
@@ -145,6 +147,7 @@ impl Record {
             }
             What::Mapping(of) => {
                 let Mapped {
+                    pool,
                     figures,
                     max_ports_per_source: most,
                     sources,
@@ -157,6 +160,7 @@ impl Record {
                     sources_per_address,
                     overflow_last,
                 } = *figures;
+                each("pool", Field::Number((*pool).into()));
                 each("source_prefix_len", Field::Number(source_prefix_len.into()));
                 each("first_port", Field::Number(first_port.into()));
                 each("ports_per_source", Field::Number(ports_per_source.into()));
@@ -171,12 +175,14 @@ impl Record {
                 each("source_prefixes", Field::Number((*sources).into()));
                 each("address_prefixes", Field::Number((*addresses).into()));
             }
-            What::MappedSources(number, net) => {
+            What::MappedSources(pool, number, net) => {
+                each("pool", Field::Number((*pool).into()));
                 each("number", Field::Number((*number).into()));
                 each("source", Field::Text(Word::V6(net.addr())));
                 each("prefix_len", Field::Number(net.prefix_len().into()));
             }
-            What::MappedAddresses(number, net) => {
+            What::MappedAddresses(pool, number, net) => {
+                each("pool", Field::Number((*pool).into()));
                 each("number", Field::Number((*number).into()));
                 each("address", Field::Text(Word::V4(net.addr())));
                 each("prefix_len", Field::Number(net.prefix_len().into()));
@@ -234,12 +240,19 @@ impl fmt::Display for Record {
                     Word::Time(*since)
                 )
             }
-            What::Mapping(Mapped { figures, .. }) => {
+            What::Mapping(Mapped { pool, figures, .. }) => {
                 let (ports, first) = (figures.ports_per_source, figures.first_port);
-                write!(f, ": each source has {ports} ports, from port {first} on")
+                write!(
+                    f,
+                    ": each source of pool {pool} has {ports} ports, from port {first} on"
+                )
             }
-            What::MappedSources(number, net) => write!(f, " {number}: {net}"),
-            What::MappedAddresses(number, net) => write!(f, " {number}: {net}"),
+            What::MappedSources(pool, number, net) => {
+                write!(f, " {number} of pool {pool}: {net}")
+            }
+            What::MappedAddresses(pool, number, net) => {
+                write!(f, " {number} of pool {pool}: {net}")
+            }
             What::Binding(_, of) => seen(f, of),
             What::Block(_, of) => {
                 let BlockView {

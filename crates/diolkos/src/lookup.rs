@@ -4,8 +4,9 @@
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
-use diolkos_nat64::config::{Binding, Endpoint4, Mapping};
+use diolkos_nat64::config::{Binding, Endpoint4, Mappings, Pools};
 use ipnet::Ipv6Net;
 use serde::Serialize;
 
@@ -37,6 +38,9 @@ struct Owner {
     source: Ipv6Net,
     #[serde(skip_serializing_if = "Option::is_none")]
     source_port: Option<u16>,
+    /// The pool by source whose mapping it is, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool: Option<String>,
 }
 
 /// The source of an answer.
@@ -78,7 +82,9 @@ pub fn look_up(options: &cli::Lookup) -> Result<String, Failure> {
         )));
     }
     // The settings have been checked, so this cannot fail.
-    let mapping = Mapping::of(&settings.stateful(AutoValues::ANYTHING))
+    let stateful = settings.stateful(AutoValues::ANYTHING);
+    let pools = Arc::new(Pools::of(&stateful.pool4));
+    let mappings = Mappings::of(&stateful, &pools)
         .ok()
         .flatten()
         .ok_or_else(|| {
@@ -89,18 +95,13 @@ pub fn look_up(options: &cli::Lookup) -> Result<String, Failure> {
         })?;
 
     let mut owners: Vec<Owner> = statics(&settings, question);
-    owners.extend(fixed(&mapping, question));
+    owners.extend(fixed(&mappings, question));
     if let Some(protocol) = options.protocol {
         let wanted = protocol.name();
         owners.retain(|owner| owner.protocol.as_deref().is_none_or(|of| of == wanted));
     }
     owners.sort();
-    let notes = match question {
-        Question::Owner(addr, port) if mapping.is_overflow(Endpoint4 { addr, port }) => vec![
-            "the port is one of the overflow: only a log of bindings knows whose it was".to_owned(),
-        ],
-        _ => Vec::new(),
-    };
+    let notes = notes(&mappings, question);
     let answer = Answer {
         address: options.address,
         port: options.port,
@@ -129,16 +130,41 @@ fn statics(settings: &Settings, question: Question) -> Vec<Owner> {
         last_port: binding.v4.port,
         source: Ipv6Net::from(binding.v6.addr),
         source_port: Some(binding.v6.port),
+        pool: None,
     };
     asked.map(owner).collect()
 }
 
-fn fixed(mapping: &Mapping, question: Question) -> Option<Owner> {
+fn notes(mappings: &Mappings, question: Question) -> Vec<String> {
+    let Question::Owner(addr, port) = question else {
+        return Vec::new();
+    };
+    let v4 = Endpoint4 { addr, port };
+    let mut notes = Vec::new();
+    if mappings.is_overflow(v4) {
+        notes.push(
+            "the port is one of the overflow: only a log of bindings knows whose it was".to_owned(),
+        );
+    }
+    if let Some(source) = mappings.source_elsewhere(v4) {
+        let pools = mappings.pools();
+        let name = pools.name(pools.of_node(source.addr()));
+        notes.push(format!(
+            "the port is of the number of {source}, whose nodes have the pool for {name}: nobody gets it"
+        ));
+    }
+    notes
+}
+
+fn fixed(mappings: &Mappings, question: Question) -> Option<Owner> {
     let node = match question {
-        Question::Owner(addr, port) => mapping.source_of(Endpoint4 { addr, port })?.addr(),
+        Question::Owner(addr, port) => mappings.source_of(Endpoint4 { addr, port })?.addr(),
         Question::Ports(node) => node,
     };
-    let range = mapping.ports_of(node)?;
+    let range = mappings.ports_of(node)?;
+    let pools = mappings.pools();
+    let pool = pools.of_node(node);
+    let mapping = mappings.of_pool(pool)?;
     let source = Ipv6Net::new(node, mapping.figures().source_prefix_len).ok()?;
     Some(Owner {
         by: By::Mapping,
@@ -148,6 +174,7 @@ fn fixed(mapping: &Mapping, question: Question) -> Option<Owner> {
         last_port: range.last,
         source: source.trunc(),
         source_port: None,
+        pool: (pools.count() > 1).then(|| pools.name(pool)),
     })
 }
 
@@ -183,9 +210,10 @@ fn text(answer: &Answer) -> String {
             true => format!("port {first_port}"),
             false => format!("ports {first_port}-{last_port}"),
         };
-        let by = match owner.by {
-            By::Static => "a static binding",
-            By::Mapping => "the mapping",
+        let by = match (owner.by, &owner.pool) {
+            (By::Static, _) => "a static binding".to_owned(),
+            (By::Mapping, None) => "the mapping".to_owned(),
+            (By::Mapping, Some(pool)) => format!("the mapping of the pool for {pool}"),
         };
         let _ = writeln!(text, "  {node}: {protocol}, {address} {ports}, by {by}");
     }

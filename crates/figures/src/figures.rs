@@ -52,7 +52,7 @@ pub struct StateFigures {
     pub pool_addresses: u64,
     /// Ports of the pool by protocol.
     pub pool: [PoolFigures; 3],
-    /// The same of each pool, if there are pools by source: the first ones.
+    /// The same of each pool, if there are pools by source: the first ones, and the fullest ones.
     #[serde(default)]
     pub source_pools: Vec<SourcePoolFigures>,
     /// Free blocks of ports, and all blocks; 0: ports are not allocated in blocks.
@@ -124,6 +124,9 @@ pub struct SourcePoolFigures {
     pub pool: String,
     /// Free ports, and all ports, of each protocol.
     pub ports: [[u64; 2]; 3],
+    /// Free blocks of ports, and all blocks.
+    #[serde(default)]
+    pub blocks: [u64; 2],
 }
 
 /// A histogram of durations, whose bounds double.

@@ -84,13 +84,14 @@ impl Controller {
         let nat64 = Nat64::new(config, secret)?;
         let mut mirror = Mirror::new(config, fast.clone());
         mirror.begin(nat64.state());
+        let leases = Leases::new(config, nat64.state().pool().pools(), fast);
         Ok(Controller {
             inner: Ordered::new(
                 Rank::Tables,
                 Inner {
                     nat64,
                     mirror,
-                    leases: Leases::new(config, fast),
+                    leases,
                     stock: Stock::default(),
                     times: Default::default(),
                 },
@@ -200,7 +201,9 @@ impl Controller {
             Err(_) => &old,
         };
         change.finish(in_force, inner.nat64.state_mut());
-        inner.leases.follow(in_force);
+        inner
+            .leases
+            .follow(in_force, inner.nat64.state().pool().pools());
         inner.mirror.tell_unbound(inner.nat64.state());
         Ok(swapped)
     }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Weak};
 
-use diolkos_nat64::config::{Binding, Mapping, Nat64Config, PortBlocks};
-use diolkos_nat64::session::{BlockView, Event, SessionView};
+use diolkos_nat64::config::{Binding, Mapping, Mappings, Nat64Config, PoolId, PortBlocks};
+use diolkos_nat64::session::{BlockView, Event, SessionView, State};
 use diolkos_nat64::Nat64;
 use diolkos_xlat::addr::rfc6052::Pref64;
 
@@ -27,7 +27,7 @@ pub struct Log {
     /// Number of ports in a block; 0 if there are no blocks.
     ports_per_block: u16,
     /// The sources' fixed ports, which need no record.
-    mapping: Option<Mapping>,
+    mappings: Option<Arc<Mappings>>,
 }
 
 impl Log {
@@ -40,15 +40,15 @@ impl Log {
                 prefixes: prefixes(nat64.config()),
                 blocks: blocks.map(|view| ((view.addr, view.first), view)).collect(),
                 ports_per_block: ports_per_block(nat64.config()),
-                mapping: nat64.state().pool().mapping().cloned(),
+                mappings: nat64.state().pool().mappings().cloned(),
             }) as Box<dyn Records>
         })
     }
 
     /// Returns true if the binding is in a block of its own source, fixed or allocated.
     fn is_in_block(&self, binding: &Binding) -> bool {
-        let fixed = self.mapping.as_ref();
-        let owner = fixed.and_then(|mapping| mapping.source_of(binding.v4));
+        let fixed = self.mappings.as_ref();
+        let owner = fixed.and_then(|mappings| mappings.source_of(binding.v4));
         if let Some(owner) = owner {
             return owner.contains(&binding.v6.addr);
         }
@@ -102,11 +102,10 @@ impl Records for Log {
         }
     }
 
-    fn follow(&mut self, config: &Nat64Config) {
+    fn follow(&mut self, config: &Nat64Config, state: &State) {
         self.prefixes = prefixes(config);
         self.ports_per_block = ports_per_block(config);
-        // The configuration has already been checked, so there is no error.
-        self.mapping = Mapping::of(config).ok().flatten();
+        self.mappings = state.pool().mappings().cloned();
     }
 }
 
@@ -148,8 +147,8 @@ fn list(
     controller.look(|nat64| {
         let state = nat64.state();
         match place {
-            ListPosition::Mapping(first) => match state.pool().mapping() {
-                Some(mapping) => list_mapping(mapping, nat64.config(), first, queue),
+            ListPosition::Mapping(first) => match state.pool().mappings() {
+                Some(mappings) => list_mappings(mappings, nat64.config(), first, queue),
                 None => ListPosition::Blocks(0),
             },
             ListPosition::Blocks(first) => {
@@ -196,35 +195,53 @@ fn list(
     })
 }
 
-/// Lists the mapping: first its source prefixes, then those of the pool.
-fn list_mapping(
-    mapping: &Mapping,
+/// Lists the mappings, from this record of theirs on.
+fn list_mappings(
+    mappings: &Mappings,
     config: &Nat64Config,
     first: u32,
     queue: &Queue,
 ) -> ListPosition {
+    let mut before = first as usize;
+    let mut room = BUDGET;
+    for (pool, mapping) in mappings.iter() {
+        let count = 1 + mapping.sources().len() + mapping.addresses().len();
+        if before >= count {
+            before -= count;
+            continue;
+        }
+        let skipped = std::mem::take(&mut before);
+        let its = records_of(pool, mapping, config).skip(skipped);
+        its.take(room)
+            .for_each(|what| queue.push(Record::now(what)));
+        match room.checked_sub(count - skipped) {
+            Some(left) => room = left,
+            None => return ListPosition::Mapping(first + BUDGET as u32),
+        }
+    }
+    ListPosition::Blocks(0)
+}
+
+/// The records of a mapping: its figures, its source prefixes, and those of its pool.
+fn records_of<'a>(
+    pool: PoolId,
+    mapping: &'a Mapping,
+    config: &Nat64Config,
+) -> impl Iterator<Item = What> + 'a {
     let (sources, addresses) = (mapping.sources(), mapping.addresses());
-    if first == 0 {
-        let figures = mapping.figures();
-        let in_blocks = |blocks: PortBlocks| u32::from(blocks.per_source) * u32::from(blocks.ports);
-        queue.push(Record::now(What::Mapping(Mapped {
-            figures,
-            max_ports_per_source: u32::from(figures.ports_per_source)
-                + config.blocks.map_or(0, in_blocks),
-            sources: sources.len() as u32,
-            addresses: addresses.len() as u32,
-        })));
-    }
+    let figures = mapping.figures();
+    let in_blocks = |blocks: PortBlocks| u32::from(blocks.per_source) * u32::from(blocks.ports);
+    let mapped = What::Mapping(Mapped {
+        pool,
+        figures,
+        max_ports_per_source: u32::from(figures.ports_per_source)
+            + config.blocks.map_or(0, in_blocks),
+        sources: sources.len() as u32,
+        addresses: addresses.len() as u32,
+    });
     let sources = sources.iter().enumerate();
-    let sources = sources.map(|(at, net)| What::MappedSources(at as u32, *net));
+    let sources = sources.map(move |(at, net)| What::MappedSources(pool, at as u32, *net));
     let addresses = addresses.iter().enumerate();
-    let addresses = addresses.map(|(at, net)| What::MappedAddresses(at as u32, *net));
-    let mut rest = sources.chain(addresses).skip(first as usize);
-    rest.by_ref()
-        .take(BUDGET)
-        .for_each(|what| queue.push(Record::now(what)));
-    match rest.next() {
-        Some(_) => ListPosition::Mapping(first + BUDGET as u32),
-        None => ListPosition::Blocks(0),
-    }
+    let addresses = addresses.map(move |(at, net)| What::MappedAddresses(pool, at as u32, *net));
+    std::iter::once(mapped).chain(sources).chain(addresses)
 }

@@ -2,6 +2,7 @@
 //! Queries to the controller about its tables. No packet changes them meanwhile.
 
 use diolkos_nat64::config::{PoolId, Protocol};
+use diolkos_nat64::pool::Pool;
 use diolkos_nat64::session::{BindingView, Counts, Holding, SessionView};
 use diolkos_nat64::Nat64;
 use ipnet::Ipv6Net;
@@ -10,7 +11,7 @@ use super::controller::{Controller, BUDGET};
 use super::terms::at_of;
 use diolkos_figures::figures::{PoolFigures, SourcePoolFigures, StateFigures};
 
-/// Pools by source that have figures of their own.
+/// Pools by source that have figures of their own, beside the fullest ones.
 const MOST_POOLS: usize = 1024;
 
 impl Controller {
@@ -70,7 +71,7 @@ impl Controller {
                 .saturating_sub(u64::from(pool.addresses_with_free(protocol))),
         };
         let pools = pool.pools();
-        let of_source = |id| SourcePoolFigures {
+        let of_source = |id: PoolId| SourcePoolFigures {
             pool: pools
                 .sources(id)
                 .first()
@@ -79,8 +80,11 @@ impl Controller {
                 let ports = pool.ports_of(id, protocol);
                 [ports.free, ports.all]
             }),
+            blocks: {
+                let blocks = pool.blocks_of(id);
+                [blocks.free, blocks.all]
+            },
         };
-        let by_source = (pools.count() > 1).then_some(0..pools.count().min(MOST_POOLS) as PoolId);
         StateFigures {
             sessions: counts.sessions_of,
             bindings: counts.bindings_of,
@@ -92,9 +96,9 @@ impl Controller {
             held_fragments: nat64.held_fragments() as u64,
             pool_addresses: pool.len() as u64,
             pool: Protocol::ALL.map(of_pool),
-            source_pools: by_source.into_iter().flatten().map(of_source).collect(),
+            source_pools: listed(pool).into_iter().map(of_source).collect(),
             port_blocks: [blocks.free, blocks.all],
-            is_deterministic: pool.mapping().is_some(),
+            is_deterministic: pool.mappings().is_some(),
             outside_sessions: [outside.has, outside.may],
             leases,
             lent_sessions: lent.sessions,
@@ -113,5 +117,72 @@ impl Controller {
     /// Returns how often the tables continued without a report that a program had reserved but not yet submitted.
     pub fn unheard(&self) -> u64 {
         self.kernel.as_ref().map_or(0, |kernel| kernel.unheard())
+    }
+}
+
+/// The pools by source that have figures of their own: the first ones, and behind them the fullest one of each resource,
+/// which alarms are about.
+fn listed(pool: &Pool) -> Vec<PoolId> {
+    let count = pool.pools().count();
+    if count == 1 {
+        return Vec::new();
+    }
+    let mut listed: Vec<PoolId> = (0..count.min(MOST_POOLS) as PoolId).collect();
+    if count > MOST_POOLS {
+        let all = 0..count as PoolId;
+        let mut fullest: Vec<PoolId> = Vec::new();
+        for protocol in Protocol::ALL {
+            let ports = |id: &PoolId| pool.ports_of(*id, protocol);
+            let some = all.clone().filter(|id| ports(id).all > 0);
+            fullest.extend(some.min_by_key(|id| ports(id).free * 1000 / ports(id).all));
+        }
+        let some = all.filter(|id| pool.blocks_of(*id).all > 0);
+        fullest.extend(some.min_by_key(|id| {
+            let blocks = pool.blocks_of(*id);
+            blocks.free * 1000 / blocks.all
+        }));
+        fullest.sort_unstable();
+        fullest.dedup();
+        fullest.retain(|id| *id as usize >= MOST_POOLS);
+        listed.extend(fullest);
+    }
+    listed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diolkos_nat64::config::Pool4;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    /// An alarm is about the fullest pool, wherever in the list it is.
+    #[test]
+    fn the_fullest_pool_has_figures_behind_the_first_ones() {
+        let part = |n: u32| Pool4 {
+            net: Ipv4Addr::from_bits(0xc612_0000 + n).into(),
+            ports: 1024..=1151,
+            protocols: Protocol::ALL.to_vec(),
+            sources: vec![format!("2001:db8:{n:x}::/48").parse().expect("a prefix")],
+        };
+        let parts: Vec<Pool4> = (0..1200).map(part).collect();
+        let mut pool = Pool::new(&parts, false, [1, 2]);
+        pool.divide(64, None);
+        assert_eq!(listed(&pool).len(), MOST_POOLS);
+        let host = |n: u32| -> Ipv6Addr { format!("2001:db8:{n:x}::1").parse().expect("a node") };
+        let claim = |pool: &mut Pool, n, port| {
+            let v4 = diolkos_nat64::config::Endpoint4 {
+                addr: Ipv4Addr::from_bits(0xc612_0000 + n),
+                port,
+            };
+            pool.claim(Protocol::Udp, v4, host(n))
+        };
+        for port in 1024..1034 {
+            claim(&mut pool, 1150, port);
+            claim(&mut pool, 1150, port + 64);
+        }
+        let addr = Ipv4Addr::from_bits(0xc612_0000 + 1151);
+        assert!(pool.take_block(addr, true, || 0).is_some());
+        // The default pool is number 0.
+        assert_eq!(listed(&pool)[MOST_POOLS..], [1151, 1152]);
     }
 }

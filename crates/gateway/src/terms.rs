@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 use diolkos_fastpath::{queue_of, OWN};
 use diolkos_nat64::config::{Lendable, Level, Limits, Nat64Config, PoolId, Pools, Protocol};
@@ -64,7 +65,7 @@ pub fn queues_of(at: usize) -> [usize; 2] {
 pub struct Terms {
     limits: Limits,
     /// The pools of nodes.
-    pub pools: Pools,
+    pub pools: Arc<Pools>,
     /// The prefix levels, the widest first.
     pub levels: Vec<Level>,
     /// True if nothing may be lent.
@@ -79,12 +80,12 @@ pub struct Terms {
 
 impl Terms {
     /// Returns the terms of a configuration.
-    pub fn of(config: &Nat64Config) -> Terms {
+    pub fn of(config: &Nat64Config, pools: &Arc<Pools>) -> Terms {
         let limits = &config.limits;
         let none = (0, limits.lendable(0, u32::MAX));
         Terms {
             limits: config.limits,
-            pools: Pools::of(&config.pool4),
+            pools: pools.clone(),
             levels: config.limits.levels().collect(),
             // The programs would not know every address of ours.
             nothing: own_networks(config).len() > OWN,

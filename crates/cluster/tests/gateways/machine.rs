@@ -77,7 +77,7 @@ impl Records for Opened {
         }
     }
 
-    fn follow(&mut self, _: &Nat64Config) {}
+    fn follow(&mut self, _: &Nat64Config, _: &State) {}
 }
 
 /// The controller without its lock.
@@ -158,7 +158,7 @@ impl Process {
         let mut peers = Peers::new(gateway, Box::new(model.clone()), ways.clone(), None);
         peers.away = Away::at_most(AWAY);
         mirror.join(peers, state.bindings().map(|view| view.binding));
-        let leases = Leases::new(&nat64, None);
+        let leases = Leases::new(&nat64, state.pool().pools(), None);
         Process {
             number,
             steps: Steps::default(),

@@ -68,6 +68,7 @@ pub fn families(state: &StateFigures) -> Vec<Family> {
     ];
     families.push(pool(state));
     families.extend((!state.source_pools.is_empty()).then(|| source_pools(state)));
+    families.extend(source_pool_blocks(state));
     families.extend(resources(state));
     for (name, help, spread) in [
         (
@@ -148,6 +149,23 @@ fn source_pools(state: &StateFigures) -> Family {
     family
 }
 
+/// The same of blocks of ports, if there are some.
+fn source_pool_blocks(state: &StateFigures) -> Option<Family> {
+    let help = "Blocks of ports of each pool by source, by use.";
+    let mut family = Family::new("diolkos_source_pool_blocks", help);
+    let some = state.source_pools.iter().filter(|pool| pool.blocks[1] > 0);
+    let mut is_empty = true;
+    for pool in some {
+        let [free, all] = pool.blocks;
+        for (is, blocks) in [("free", free), ("taken", all.saturating_sub(free))] {
+            let labels = [("pool", &*pool.pool), ("state", is)];
+            family.add(&labels, Value::Gauge(blocks));
+        }
+        is_empty = false;
+    }
+    (!is_empty).then_some(family)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::family::text;
@@ -168,6 +186,7 @@ mod tests {
             source_pools: vec![SourcePoolFigures {
                 pool: "2001:db8:a::/48".to_owned(),
                 ports: [[7, 9], [3, 9], [0, 0]],
+                blocks: [1, 5],
             }],
             ..StateFigures::default()
         };
@@ -177,6 +196,7 @@ mod tests {
             "diolkos_pool_ports{protocol=\"udp\",state=\"lent\"} 30",
             "diolkos_pool_ports{protocol=\"udp\",state=\"bound\"} 10",
             "diolkos_source_pool_ports{pool=\"2001:db8:a::/48\",protocol=\"udp\",state=\"taken\"} 6",
+            "diolkos_source_pool_blocks{pool=\"2001:db8:a::/48\",state=\"taken\"} 4",
             "diolkos_sessions{protocol=\"tcp\"} 1",
             "diolkos_sessions{protocol=\"icmp\"} 3",
             "# TYPE diolkos_controller_wait_seconds histogram",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Resources of a NAT64 that have a limit, beyond which user packets or binding records are lost, with advice for each.
 
-use diolkos_figures::figures::{StateFigures, PROTOCOLS};
+use diolkos_figures::figures::{SourcePoolFigures, StateFigures, PROTOCOLS};
 
 /// A resource with a limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,7 +54,8 @@ pub fn resources(state: &StateFigures, logs: &[Waiting]) -> Vec<Resource> {
     debug_assert_eq!(PROTOCOLS.len(), nouns.len());
     for (at, (name, what)) in nouns.into_iter().enumerate() {
         let pool = &state.pool[at];
-        let (free, ports, of) = fullest(state, at).unwrap_or((pool.free, pool.ports, ""));
+        let (free, ports, of) =
+            fullest(state, |pool| pool.ports[at]).unwrap_or((pool.free, pool.ports, ""));
         let what = match of {
             "" => what.to_owned(),
             of => format!("{what} for {of}"),
@@ -70,9 +71,14 @@ pub fn resources(state: &StateFigures, logs: &[Waiting]) -> Vec<Resource> {
         ));
     }
     let [free, blocks] = state.port_blocks;
+    let (free, blocks, of) = fullest(state, |pool| pool.blocks).unwrap_or((free, blocks, ""));
+    let what = match of {
+        "" => "port blocks".to_owned(),
+        of => format!("port blocks of the pool for {of}"),
+    };
     all.push(resource(
         "port_blocks",
-        "port blocks",
+        &what,
         Use {
  used: blocks - free.min(blocks),
  limit: blocks,
@@ -158,11 +164,14 @@ impl Resource {
     }
 }
 
-/// The fullest pool by source, as its free ports, all its ports and its name. A pool that is full drops bindings whatever
-/// others have.
-fn fullest(state: &StateFigures, protocol: usize) -> Option<(u64, u64, &str)> {
+/// The fullest pool by source, as what is free of it, all of it and its name. `of` has both numbers of a pool. A pool that
+/// is full drops bindings whatever others have.
+fn fullest(
+    state: &StateFigures,
+    of: impl Fn(&SourcePoolFigures) -> [u64; 2],
+) -> Option<(u64, u64, &str)> {
     let all = state.source_pools.iter();
-    let all = all.map(|pool| (pool.ports[protocol], &*pool.pool));
+    let all = all.map(|pool| (of(pool), &*pool.pool));
     let least = all
         .filter(|([_, all], _)| *all > 0)
         .min_by_key(|([free, all], _)| free * 1000 / all)?;
@@ -173,7 +182,7 @@ fn fullest(state: &StateFigures, protocol: usize) -> Option<(u64, u64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diolkos_figures::figures::{PoolFigures, SourcePoolFigures};
+    use diolkos_figures::figures::PoolFigures;
 
     #[test]
     fn only_what_has_a_limit_is_a_resource() {
@@ -213,6 +222,7 @@ mod tests {
         let pool = |pool: &str, udp| SourcePoolFigures {
             pool: pool.to_owned(),
             ports: [[0, 0], udp, [0, 0]],
+            blocks: udp,
         };
         let state = StateFigures {
             source_pools: vec![
@@ -227,5 +237,9 @@ mod tests {
         let ports = ports.expect("there are ports");
         assert_eq!((ports.used, ports.limit), (9, 10));
         assert_eq!(ports.what, "UDP ports of the pool for 2001:db8:a::/48");
+        let blocks = found.iter().find(|found| found.name == "port_blocks");
+        let blocks = blocks.expect("there are blocks");
+        assert_eq!((blocks.used, blocks.limit), (9, 10));
+        assert_eq!(blocks.what, "port blocks of the pool for 2001:db8:a::/48");
     }
 }

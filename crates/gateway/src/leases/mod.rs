@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diolkos_fastpath::{LeaseSize, Opening, Report, WIDE_PORTS};
-use diolkos_nat64::config::{Nat64Config, PoolId, Protocol};
+use diolkos_nat64::config::{Nat64Config, PoolId, Pools, Protocol};
 use diolkos_nat64::session::{Segment, Side, State};
 
 use super::conversion::{opened, protocol_of, session_of};
@@ -101,8 +101,12 @@ struct GrantedLease {
 }
 
 impl Leases {
-    /// Creates an empty set of leases.
-    pub fn new(config: &Nat64Config, fast: Option<Arc<dyn FastPath>>) -> Leases {
+    /// Creates an empty set of leases from these pools of the configuration.
+    pub fn new(
+        config: &Nat64Config,
+        pools: &Arc<Pools>,
+        fast: Option<Arc<dyn FastPath>>,
+    ) -> Leases {
         // A fast path without slots opens nothing by itself.
         let fast = fast.filter(|fast| fast.places() > 0);
         let places = fast.as_ref().map_or(0, |fast| fast.places());
@@ -114,7 +118,7 @@ impl Leases {
             lent: Lent::default(),
             lent_in: HashMap::new(),
             lent_to: HashMap::new(),
-            terms: Terms::of(config),
+            terms: Terms::of(config, pools),
             next_sweep: 0,
             sweeps: 0,
         }
@@ -342,8 +346,8 @@ impl Leases {
     }
 
     /// Applies another configuration, once everything has been taken back.
-    pub fn follow(&mut self, config: &Nat64Config) {
-        self.terms = Terms::of(config);
+    pub fn follow(&mut self, config: &Nat64Config, pools: &Arc<Pools>) {
+        self.terms = Terms::of(config, pools);
         self.lent_in.clear();
         self.early = Early::new(&config.limits, self.held.len());
     }

@@ -102,7 +102,7 @@ impl<'a> Changing<'a> {
         self.mirror.take_out();
         self.mirror.follow(config, state, self.meanwhile);
         if let Some(records) = &mut self.mirror.records {
-            records.follow(config);
+            records.follow(config, state);
         }
         self.mirror.phase.end();
     }

@@ -85,9 +85,9 @@ impl Controller {
         mirror.begin(&state);
         mirror.tell_unbound(&state);
         Controller {
+            leases: Leases::new(config, state.pool().pools(), Some(fast)),
             state,
             mirror,
-            leases: Leases::new(config, Some(fast)),
             now: 1,
             drawn: 0,
             compared: 0,
@@ -204,7 +204,7 @@ impl Controller {
         let mut change = self.mirror.change(&mut self.state, false);
         self.state.reconfigure(config, &mut change);
         change.finish(config, &mut self.state);
-        self.leases.follow(config);
+        self.leases.follow(config, self.state.pool().pools());
         self.mirror.tell_unbound(&self.state);
     }
 

@@ -272,7 +272,7 @@ impl Gateway {
         let mut mirror = Mirror::new(config, Some(fast.clone()));
         mirror.begin(&state);
         mirror.tell_unbound(&state);
-        let leases = Leases::new(config, Some(fast));
+        let leases = Leases::new(config, state.pool().pools(), Some(fast));
         Gateway {
             crowd,
             state,

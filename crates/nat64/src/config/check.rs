@@ -3,13 +3,14 @@
 
 use super::limits::{MOST_BURST, MOST_RATE};
 use super::{
-    overlap, Binding, Mapping, Nat64Config, Pools, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES,
+    overlap, Binding, Mappings, Nat64Config, Pools, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES,
     MAX_TIMEOUT,
 };
 use diolkos_xlat::config::check::{is_unicast4, is_unicast6, not_unicast, problems};
 use diolkos_xlat::config::{Config, ConfigError, Problem};
 use ipnet::Ipv4Net;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Nat64Config {
@@ -34,7 +35,7 @@ impl Nat64Config {
                 "only a SIIT or a CLAT passes UDP without checksum; a NAT64 computes the checksum (RFC 6146 section 3.4)".into(),
             );
         }
-        let pools = Pools::of(&self.pool4);
+        let pools = Arc::new(Pools::of(&self.pool4));
         self.check_pool(&pools, &mut add);
         self.check_sources(&pools, &mut add);
         self.check_bindings(&pools, &mut add);
@@ -42,7 +43,7 @@ impl Nat64Config {
         self.check_limits(&mut add);
         self.check_owners(&mut add);
         if problems.is_empty() {
-            problems.extend(Mapping::of(self).err());
+            problems.extend(Mappings::of(self, &pools).err());
         }
         if problems.is_empty() {
             Ok(())
@@ -183,6 +184,15 @@ impl Nat64Config {
                     "nat64.max_blocks_per_source".into(),
                     "0 would drop every packet".into(),
                 );
+            }
+            let (its, len) = (blocks.source_prefix_len, limits.source_prefix_len);
+            // A source with blocks has one pool, one range of fixed ports, and one meaning at all gateways.
+            let matters = self.pool4.iter().any(|part| !part.sources.is_empty())
+                || self.deterministic.is_some()
+                || self.owners.is_some();
+            if matters && its != len {
+                let message = format!("blocks are for /{its}, and limits for /{len}");
+                add("nat64.source_prefix_len".into(), message);
             }
             let idle = self.timeouts.port_block;
             if idle > MAX_TIMEOUT {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fixed ports of each source (RFC 7422 section 2, algorithm 0). They follow from the configuration alone, so the
-//! configuration identifies the user of a port without a log.
+//! The fixed ports of each source of one pool (RFC 7422 section 2, algorithm 0). They follow from the configuration alone,
+//! so the configuration identifies the user of a port without a log.
 //!
 //! Sources are numbered in the order of their prefixes, addresses in the order of the pool. The first address serves
 //! the first sources, whose port ranges follow each other; the next address serves the next sources, and so on. The
@@ -47,7 +47,7 @@ pub struct Figures {
     pub overflow_last: u16,
 }
 
-/// Maps sources to ports and back.
+/// Maps the sources of one pool to ports and back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mapping {
     sources: Numbered<Ipv6Net>,
@@ -55,24 +55,35 @@ pub struct Mapping {
     figures: Figures,
 }
 
+/// A pool that is divided between sources, with the names of its places in the configuration.
+pub(super) struct Divided<'a> {
+    /// The key of its sources.
+    pub key: String,
+    /// Prefix of messages about it, if there are several pools.
+    pub about: String,
+    pub sources: &'a [Ipv6Net],
+    /// Its parts, by their positions in the configuration.
+    pub parts: Vec<(usize, &'a Pool4)>,
+}
+
 impl Mapping {
-    /// Creates the mapping of a configuration, or None if it has none. The error names the wrong key.
-    pub fn of(config: &Nat64Config) -> Result<Option<Mapping>, Problem> {
-        let Some(wanted) = &config.deterministic else {
-            return Ok(None);
-        };
+    /// Divides a pool. The error names the wrong key.
+    pub(super) fn divide(
+        config: &Nat64Config,
+        wanted: &Deterministic,
+        pool: &Divided<'_>,
+    ) -> Result<Mapping, Problem> {
         let len = config.limits.source_prefix_len;
-        check_sources(&wanted.sources, len)?;
-        let Range { start: first, end } = ports_of(&config.pool4)?;
-        let pool = config.pool4.iter().map(|part| part.net).collect();
-        let addresses = Numbered::new(pool, 32).map_err(|why| {
+        let Range { start: first, end } = ports_of(&pool.parts)?;
+        let nets = pool.parts.iter().map(|(_, part)| part.net).collect();
+        let addresses = Numbered::new(nets, 32).map_err(|why| {
             problem(
                 "nat64.pool4",
                 format!("{why}; a fixed mapping needs each once"),
             )
         })?;
-        let sources = Numbered::new(wanted.sources.clone(), len)
-            .map_err(|why| problem("nat64.deterministic.sources", why))?;
+        let sources =
+            Numbered::new(pool.sources.to_vec(), len).map_err(|why| problem(&pool.key, why))?;
         let division = Division {
             sources: sources.len,
             addresses: addresses.len,
@@ -80,7 +91,7 @@ impl Mapping {
             overflow: wanted.overflow_share,
             len,
         };
-        let Layout { ports, per_address } = division.solve(wanted)?;
+        let Layout { ports, per_address } = division.solve(wanted, pool)?;
         let behind = first + ports * per_address;
         let overflow_last = match (wanted.overflow_share, &config.blocks) {
             (0, None) => 0,
@@ -102,9 +113,10 @@ impl Mapping {
                 let size = u32::from(blocks.ports.max(1));
                 if behind.next_multiple_of(size) + size > end {
                     let left = end - behind;
+                    let about = &pool.about;
                     return Err(problem(
                         "nat64.deterministic.overflow_share",
-                        format!("{share} % are {left} ports of each address, in which no block of {size} begins"),
+                        format!("{about}{share} % are {left} ports of each address, in which no block of {size} begins"),
                     ));
                 }
                 (end - 1) as u16
@@ -117,11 +129,11 @@ impl Mapping {
             sources_per_address: per_address as u16,
             overflow_last,
         };
-        Ok(Some(Mapping {
+        Ok(Mapping {
             sources,
             addresses,
             figures,
-        }))
+        })
     }
 
     /// The parameters apart from the lists.
@@ -216,7 +228,8 @@ struct Layout {
 }
 
 impl Division {
-    fn solve(&self, wanted: &Deterministic) -> Result<Layout, Problem> {
+    fn solve(&self, wanted: &Deterministic, pool: &Divided<'_>) -> Result<Layout, Problem> {
+        let about = &pool.about;
         let Division {
             sources,
             addresses,
@@ -243,9 +256,9 @@ impl Division {
                 if ports == 0 {
                     let most = addresses * u64::from(fixed / UNIT);
                     return Err(problem(
-                        "nat64.deterministic.sources",
+                        &pool.key,
                         format!(
-                            "{sources} sources (/{len}) / {addresses} pool addresses = {per_address} for each address, \
+                            "{about}{sources} sources (/{len}) / {addresses} pool addresses = {per_address} for each address, \
                              which has {told}: less than {UNIT} for each source. The pool is large enough for {most} \
                              sources: add addresses, or lower source_prefix_len"
                         ),
@@ -269,7 +282,7 @@ impl Division {
                     return Err(problem(
                         "nat64.deterministic.ports_per_source",
                         format!(
-                            "{sources} sources (/{len}) x {ports} ports do not fit: each of the {addresses} pool \
+                            "{about}{sources} sources (/{len}) x {ports} ports do not fit: each of the {addresses} pool \
                              addresses has {told} / {ports} = {per_address} sources, together {most}. Add addresses, or \
                              lower ports_per_source"
                         ),
@@ -281,17 +294,14 @@ impl Division {
     }
 }
 
-fn check_sources(sources: &[Ipv6Net], len: u8) -> Result<(), Problem> {
+/// Checks the sources of the default pool. Those of other pools are checked with their parts.
+pub(super) fn check_sources(sources: &[Ipv6Net], len: u8) -> Result<(), Problem> {
     let object = |at: usize, message: String| {
         Err(problem(
             &format!("nat64.deterministic.sources[{at}]"),
             message,
         ))
     };
-    if sources.is_empty() {
-        let message = "name the prefixes of those who may use the pool, as [\"2001:db8::/40\"]";
-        return Err(problem("nat64.deterministic.sources", message.into()));
-    }
     for (at, net) in sources.iter().enumerate() {
         if net.addr() != net.network() {
             let meant = net.trunc();
@@ -310,18 +320,20 @@ fn check_sources(sources: &[Ipv6Net], len: u8) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The ports that every address of the pool has.
-fn ports_of(pool: &[Pool4]) -> Result<Range<u32>, Problem> {
-    let Some(first) = pool.first() else {
+/// The ports that every address of a pool has.
+fn ports_of(parts: &[(usize, &Pool4)]) -> Result<Range<u32>, Problem> {
+    let Some((first_at, first)) = parts.first() else {
         return Err(problem(
             "nat64.pool4",
             "a fixed mapping needs a pool".into(),
         ));
     };
-    for (at, part) in pool.iter().enumerate() {
+    for (at, part) in parts {
         if part.ports != first.ports {
-            let message = "all addresses of a fixed mapping have the same ports, as the first one";
-            return Err(problem(&format!("nat64.pool4[{at}].ports"), message.into()));
+            let message = format!(
+                "all addresses of a fixed mapping have the same ports, as nat64.pool4[{first_at}]"
+            );
+            return Err(problem(&format!("nat64.pool4[{at}].ports"), message));
         }
         if !Protocol::ALL.iter().all(|of| part.protocols.contains(of)) {
             let message = "a fixed mapping has the same ports for all three protocols";
@@ -338,14 +350,14 @@ fn ports_of(pool: &[Pool4]) -> Result<Range<u32>, Problem> {
     if low >= end {
         let (from, to) = (first.ports.start(), first.ports.end());
         return Err(problem(
-            "nat64.pool4[0].ports",
+            &format!("nat64.pool4[{first_at}].ports"),
             format!("{from}-{to} has no {UNIT} ports above 1023, from a multiple of {UNIT} on, for a source"),
         ));
     }
     Ok(low..end)
 }
 
-fn problem(key: &str, message: String) -> Problem {
+pub(super) fn problem(key: &str, message: String) -> Problem {
     Problem {
         key: key.to_owned(),
         message,

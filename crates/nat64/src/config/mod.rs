@@ -7,6 +7,7 @@ mod endpoint;
 mod file;
 mod limits;
 mod mapping;
+mod mappings;
 mod numbered;
 mod overlap;
 mod owners;
@@ -16,6 +17,7 @@ pub use diolkos_xlat::verdict::Gateway;
 pub use endpoint::{Endpoint4, Endpoint6};
 pub use limits::{share, Lendable, Level, LevelKind, Limits, LEVELS, MAX_SITES};
 pub use mapping::{Figures, Mapping, PortRange};
+pub use mappings::Mappings;
 pub use owners::{Owners, MOST_GATEWAYS};
 pub use pools::{PoolId, Pools, DEFAULT_POOL};
 
@@ -145,7 +147,8 @@ pub struct PortBlocks {
 )]
 pub struct Deterministic {
     /// The prefixes of the users of the pool, in the order in which they get ports. A source is a prefix of
-    /// `source_prefix_len` bits in them.
+    /// `source_prefix_len` bits in them. Entries of `pool4` with `sources` of their own are divided between these.
+    #[cfg_attr(feature = "file", serde(default))]
     pub sources: Vec<Ipv6Net>,
     /// Ports of each source, a multiple of 64. With `auto`: as many as the pool allows.
     #[cfg_attr(

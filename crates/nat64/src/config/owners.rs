@@ -46,17 +46,6 @@ impl Nat64Config {
                     .into(),
             );
         }
-        let its_len = self.limits.source_prefix_len;
-        let other = self
-            .blocks
-            .filter(|blocks| blocks.source_prefix_len != its_len);
-        if let Some(blocks) = other {
-            let message = format!(
-                "blocks are for /{}, and limits for /{its_len}",
-                blocks.source_prefix_len
-            );
-            add("nat64.source_prefix_len".into(), message);
-        }
         let most = owners.addresses.iter().map(|(_, owner)| *owner).max();
         if owners.me.max(most.unwrap_or(0)) >= MOST_GATEWAYS {
             add(

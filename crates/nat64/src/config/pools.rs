@@ -104,6 +104,11 @@ impl Pools {
 
     /// The length of the longest source that contains a node, and its pool, with one binary search for each length.
     fn find(&self, node: Ipv6Addr) -> Option<(u8, PoolId)> {
+        self.find_within(node, 128)
+    }
+
+    /// The same of the sources that are not longer than this.
+    fn find_within(&self, node: Ipv6Addr, most: u8) -> Option<(u8, PoolId)> {
         let its = |&len: &u8| {
             let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
             let prefix = (len, node.to_bits() & mask);
@@ -112,7 +117,14 @@ impl Pools {
                 .binary_search_by_key(&prefix, |&(len, bits, _)| (len, bits));
             found.ok().map(|at| (len, self.by_prefix[at].2))
         };
-        self.lens.iter().find_map(its)
+        let lens = self.lens.iter().filter(|len| **len <= most);
+        lens.into_iter().find_map(its)
+    }
+
+    /// The pool of all nodes of a prefix, if a prefix that is not longer contains it. Nodes in longer ones may have others.
+    pub(super) fn around(&self, net: Ipv6Net) -> Option<PoolId> {
+        let found = self.find_within(net.network(), net.prefix_len());
+        found.map(|(_, pool)| pool)
     }
 
     /// The pool of an address, with all its ports. None if no pool has it.
@@ -156,9 +168,6 @@ impl Nat64Config {
         let mut seen = HashMap::new();
         for (at, part) in self.pool4.iter().enumerate() {
             let mut object = |message| add(format!("nat64.pool4[{at}].sources"), message);
-            if self.deterministic.is_some() && !part.sources.is_empty() {
-                object("with [nat64.deterministic], the ports of a source follow from the whole pool: remove one of them".into());
-            }
             for net in &part.sources {
                 if net.addr() != net.network() {
                     object(format!("{net} has host bits set; write {}", net.trunc()));

@@ -6,11 +6,12 @@
 
 use super::block::Parity;
 use super::Pool;
-use crate::config::{Endpoint4, Mapping, PoolId, Protocol};
+use crate::config::{Endpoint4, Mapping, Mappings, PoolId, Protocol};
 use crate::key::Keys;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// Blocks begin after the well-known ports.
 const FIRST_USER_PORT: u32 = 1024;
@@ -43,9 +44,11 @@ pub struct Division {
     /// Ports of a block that is not fixed.
     size: u16,
     /// The owners of the fixed blocks, which no other source gets.
-    mapping: Option<Mapping>,
-    /// The blocks of an address, by its kind.
+    mappings: Option<Arc<Mappings>>,
+    /// The blocks of an address, by its kind, fixed ports included.
     of_kind: Vec<Bits>,
+    /// The index of the first block after the fixed ports, for each of the pools.
+    least: Vec<usize>,
     /// The unowned blocks of each address; None if all are unowned.
     free: Vec<Option<Box<Bits>>>,
     /// One bit for each address with an unowned block.
@@ -66,33 +69,54 @@ struct Resting {
 
 impl Division {
     /// The block of a port. A port between the fixed blocks and the first other one is in no block.
-    fn first_of(&self, port: u16) -> Option<u16> {
-        let first = port & !(self.size - 1);
-        match &self.mapping {
+    fn first_of(&self, v4: Endpoint4) -> Option<u16> {
+        let first = v4.port & !(self.size - 1);
+        match self.mapping_of(v4.addr) {
             None => Some(first),
             Some(mapping) => mapping
-                .first_of(port)
+                .first_of(v4.port)
                 .or_else(|| (u32::from(first) >= mapping.fixed_end()).then_some(first)),
         }
     }
 
     fn size_of(&self, place: BlockId) -> u16 {
-        let fixed = self.mapping.as_ref();
+        let fixed = self.mapping_of(place.addr);
         match fixed.filter(|mapping| mapping.first_of(place.first).is_some()) {
             Some(mapping) => mapping.figures().ports_per_source,
             None => self.size,
         }
     }
+
+    /// The mapping of the pool of an address.
+    fn mapping_of(&self, addr: Ipv4Addr) -> Option<&Mapping> {
+        self.mappings.as_ref()?.of_address(addr)
+    }
+
+    /// The blocks of an address of this kind and pool.
+    fn whole(&self, kind: usize, pool: usize) -> Bits {
+        let mut bits = self.of_kind[kind];
+        let least = self.least[pool];
+        bits[..least / 64].fill(0);
+        if let Some(word) = bits.get_mut(least / 64) {
+            *word &= !0 << (least % 64);
+        }
+        bits
+    }
 }
 
 impl Pool {
-    /// Divides the pool into blocks of `size` ports, a power of two from 64 to 4096. With a mapping, each source has a
-    /// fixed block, and the other blocks follow these, unless `size` is 0.
-    pub fn divide(&mut self, size: u16, mapping: Option<Mapping>) {
+    /// Divides the pool into blocks of `size` ports, a power of two from 64 to 4096. With mappings, each source has a
+    /// fixed block, and the other blocks of its pool follow the fixed ones, unless `size` is 0.
+    pub fn divide(&mut self, size: u16, mappings: Option<Arc<Mappings>>) {
         let is_free = size > 0;
         let size = size.max(64);
-        let fixed_end = mapping.as_ref().map_or(0, Mapping::fixed_end);
-        let least = FIRST_USER_PORT.max(fixed_end);
+        let fixed_end = |pool| {
+            let mapping = mappings.as_ref().and_then(|all| all.of_pool(pool));
+            mapping.map_or(0, Mapping::fixed_end)
+        };
+        let least = (0..self.parts.len() as PoolId)
+            .map(|pool| fixed_end(pool).div_ceil(size.into()) as usize)
+            .collect();
         let of_kind: Vec<Bits> = self
             .kinds
             .iter()
@@ -105,7 +129,7 @@ impl Pool {
                         u32::from(*ports.start()) <= last && u32::from(*ports.end()) >= first
                     };
                     let is_any = kind.ranges.iter().flatten().any(has);
-                    if is_free && first >= least && is_any {
+                    if is_free && first >= FIRST_USER_PORT && is_any {
                         bits[index as usize / 64] |= 1 << (index % 64);
                     }
                 }
@@ -117,23 +141,25 @@ impl Pool {
                 .map(|word| u64::from(word.count_ones()))
                 .sum::<u64>()
         };
-        let mut with_free = vec![0; self.addresses.len().div_ceil(64)];
-        let mut counts = vec![BlockCount::default(); self.parts.len()];
-        for (at, address) in self.addresses.iter().enumerate() {
-            let its = count(&of_kind[address.kind as usize]);
-            counts[self.pool_at(at)].all += its;
-            counts[self.pool_at(at)].free += its;
-            with_free[at / 64] |= u64::from(its > 0) << (at % 64);
-        }
-        self.division = Some(Division {
+        let mut division = Division {
             size,
-            mapping,
+            mappings,
             of_kind,
+            least,
             free: self.addresses.iter().map(|_| None).collect(),
-            with_free,
-            counts,
+            with_free: vec![0; self.addresses.len().div_ceil(64)],
+            counts: vec![BlockCount::default(); self.parts.len()],
             resting: HashMap::with_hasher(Keys(self.key)),
-        });
+        };
+        for (pool, part) in self.parts.iter().enumerate() {
+            for at in part.addresses.clone() {
+                let its = count(&division.whole(self.addresses[at].kind as usize, pool));
+                division.counts[pool].all += its;
+                division.counts[pool].free += its;
+                division.with_free[at / 64] |= u64::from(its > 0) << (at % 64);
+            }
+        }
+        self.division = Some(division);
     }
 
     /// The number of blocks; 0 if ports are not divided.
@@ -152,8 +178,8 @@ impl Pool {
     }
 
     /// The owners of the fixed blocks, if there are any.
-    pub fn mapping(&self) -> Option<&Mapping> {
-        self.division.as_ref()?.mapping.as_ref()
+    pub fn mappings(&self) -> Option<&Arc<Mappings>> {
+        self.division.as_ref()?.mappings.as_ref()
     }
 
     /// Number of ports of a block.
@@ -164,7 +190,7 @@ impl Pool {
 
     /// The block of a port, whether owned or not. None if the port is in no block.
     pub fn place_of(&self, v4: Endpoint4) -> Option<BlockId> {
-        let first = self.division.as_ref()?.first_of(v4.port)?;
+        let first = self.division.as_ref()?.first_of(v4)?;
         Some(BlockId {
             addr: v4.addr,
             first,
@@ -184,9 +210,10 @@ impl Pool {
         };
         let kind = self.addresses[at].kind as usize;
         let division = self.division.as_ref()?;
-        let bits = division.free[at]
-            .as_deref()
-            .unwrap_or(&division.of_kind[kind]);
+        let bits = match division.free[at].as_deref() {
+            Some(bits) => *bits,
+            None => division.whole(kind, self.pool_at(at)),
+        };
         let free: u32 = bits.iter().map(|word| word.count_ones()).sum();
         let mut n = random().checked_rem(u64::from(free))? as u32;
         for (word, &bits) in bits.iter().enumerate() {
@@ -302,14 +329,14 @@ impl Pool {
         };
         let index = usize::from(place.first / division.size);
         let (word, bit) = (index / 64, 1u64 << (index % 64));
-        let all = &division.of_kind[kind];
-        let bits = division.free[at].get_or_insert_with(|| Box::new(*all));
+        let all = division.whole(kind, pool);
+        let bits = division.free[at].get_or_insert_with(|| Box::new(all));
         if all[word] & bit == 0 || (bits[word] & bit != 0) == is_free {
             return false;
         }
         bits[word] ^= bit;
         let has_free = bits.iter().any(|word| *word != 0);
-        if **bits == *all {
+        if **bits == all {
             division.free[at] = None;
         }
         let bit = 1 << (at % 64);

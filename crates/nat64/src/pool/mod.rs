@@ -81,7 +81,7 @@ type Ranges = [Vec<RangeInclusive<u16>>; 3];
 #[derive(Debug)]
 pub struct Pool {
     kinds: Vec<Kind>,
-    pools: Pools,
+    pools: Arc<Pools>,
     /// One for each of the pools.
     parts: Vec<Part>,
     /// Sorted by pool, then in ascending order.
@@ -102,7 +102,7 @@ impl Pool {
     /// Creates a pool in which all ports are free. `key` must be secret and random.
     pub fn new(parts: &[Pool4], preserve_ports: bool, key: [u64; 2]) -> Pool {
         // Each address with its parts, which may come from one network or from 65 536 single addresses.
-        let pools = Pools::of(parts);
+        let pools = Arc::new(Pools::of(parts));
         let mut given: Vec<(PoolId, Ipv4Addr, &Pool4)> = Vec::new();
         for (at, part) in parts.iter().enumerate() {
             let first = part.net.network().to_bits();

@@ -8,6 +8,7 @@ use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::Ipv6Addr;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The addresses of one of the [`Pools`].
 #[derive(Clone, Default, Debug)]
@@ -54,7 +55,7 @@ impl Pool {
     }
 
     /// The pools, and to which of them nodes and addresses belong.
-    pub fn pools(&self) -> &Pools {
+    pub fn pools(&self) -> &Arc<Pools> {
         &self.pools
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The port blocks of sources, if sources get blocks ([`crate::config::PortBlocks`]). With a
-//! [`crate::config::Mapping`], each source also has a fixed block, which is not reported to watchers.
+//! [`crate::config::Mappings`], each source also has a fixed block, which is not reported to watchers.
 //!
 //! A source keeps a block while any of its ports is bound or lent, and for a while after that. There is no counter for
 //! this; the blocks are scanned in turn.
@@ -45,7 +45,7 @@ impl State {
         let source = self.source_of(node);
         match blocks.of_source(source).last() {
             // Fixed ports are used before all blocks.
-            Some(place) if self.pool.mapping().is_none() => Some(place.addr),
+            Some(place) if self.pool.mappings().is_none() => Some(place.addr),
             _ => self.begin_of(source),
         }
     }
@@ -53,15 +53,18 @@ impl State {
     /// The address at which a source starts. None if the mapping does not have the source.
     fn begin_of(&self, source: u128) -> Option<Ipv4Addr> {
         let source = Ipv6Addr::from_bits(source);
-        match self.pool.mapping() {
-            Some(mapping) => Some(mapping.ports_of(source)?.addr),
+        match self.pool.mappings() {
+            Some(mappings) => Some(mappings.ports_of(source)?.addr),
             None => self.pool.address_of(source),
         }
     }
 
     /// The fixed block of a source. None without a mapping, or if the mapping does not have the source.
     pub(super) fn fixed_of(&self, source: u128) -> Option<BlockId> {
-        let range = self.pool.mapping()?.ports_of(Ipv6Addr::from_bits(source))?;
+        let range = self
+            .pool
+            .mappings()?
+            .ports_of(Ipv6Addr::from_bits(source))?;
         Some(BlockId {
             addr: range.addr,
             first: range.first,
@@ -303,7 +306,7 @@ impl State {
             return false;
         };
         let BlockId { addr, first: port } = place;
-        let fixed = |source| self.pool.mapping()?.source_of(source);
+        let fixed = |source| self.pool.mappings()?.source_of(source);
         if let Some(owner) = fixed(Endpoint4 { addr, port }) {
             return owner.network().to_bits() == source;
         }

@@ -55,7 +55,7 @@ impl State {
         }
         // With fixed ports, a block is opened only for packets that find no free fixed port, because it needs a log
         // record.
-        if self.pool.mapping().is_some() {
+        if self.pool.mappings().is_some() {
             return None;
         }
         let place = self
@@ -112,7 +112,7 @@ impl State {
     /// it is the fixed block until packets have used up its ports, then the blocks given to the source.
     fn lendable(&self, protocol: Protocol, source: u128) -> Lendable {
         let given = self.given_to(source);
-        if self.pool.mapping().is_none() {
+        if self.pool.mappings().is_none() {
             let rules = self.blocks.as_ref().map(|blocks| blocks.rules);
             let of = |rules: PortBlocks| u64::from(rules.per_source) * u64::from(rules.ports);
             return Lendable {

@@ -12,6 +12,7 @@ use super::slab::{Slab, NONE};
 use crate::config::{Level, LevelKind, Nat64Config, PoolId, Pools, Protocol, LEVELS};
 use crate::key::{Keys, Table};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 /// The level of IPv4 addresses, after those of IPv6.
 const PEER: Place = Place(LEVELS as u32);
@@ -73,7 +74,7 @@ pub struct Sources {
     parts: Slab<SourcePrefix>,
     by_prefix: Table,
     keys: Keys,
-    pools: Pools,
+    pools: Arc<Pools>,
     /// The widest first.
     levels: Vec<Level>,
     /// Number of sessions opened from the IPv4 side.
@@ -84,14 +85,14 @@ pub struct Sources {
 }
 
 impl Sources {
-    pub fn new(keys: Keys, config: &Nat64Config) -> Sources {
+    pub fn new(keys: Keys, config: &Nat64Config, pools: &Arc<Pools>) -> Sources {
         let levels: Vec<Level> = config.limits.levels().collect();
         Sources {
             rates: Rates::of(&config.limits, &levels),
             parts: Slab::new(),
             by_prefix: Table::new(),
             keys,
-            pools: Pools::of(&config.pool4),
+            pools: pools.clone(),
             levels,
             outside: 0,
             sources: 0,

@@ -59,7 +59,7 @@ pub use tcp::{Lifetime, Segment, SessionState, Side};
 pub(crate) use trace::come_back;
 pub use trace::TableStep;
 
-use crate::config::{Binding, Endpoint4, Endpoint6, Filtering, Mapping, Nat64Config, Protocol};
+use crate::config::{Binding, Endpoint4, Endpoint6, Filtering, Mappings, Nat64Config, Protocol};
 use crate::key::Keys;
 use crate::pool::Pool;
 use bib::{Bib, Whose};
@@ -69,6 +69,7 @@ use diolkos_xlat::verdict::Reason;
 use filter::Permissions;
 use limit::Sources;
 use shared::Shared;
+use std::sync::Arc;
 use std::time::Duration;
 use syn::Syns;
 use table::{KnownPeer, Sessions};
@@ -161,16 +162,18 @@ impl State {
         let [pool0, pool1, key0, key1] = secret;
         let keys = Keys([key0, key1]);
         let dependent = config.filtering == Filtering::AddressDependent;
+        let pool = pool(config, [pool0, pool1]);
+        let pools = pool.pools().clone();
         let mut state = State {
             config: config.clone(),
-            pool: pool(config, [pool0, pool1]),
+            pool,
             blocks: Blocks::of(config, keys),
             bib: Bib::new(keys),
             sessions: Sessions::new(keys),
-            sources: Sources::new(keys, config),
+            sources: Sources::new(keys, config, &pools),
             permissions: dependent.then(|| Permissions::new(keys)),
             syns: Syns::new(keys, config.limits.held_syns),
-            shared: Shared::of(config, keys),
+            shared: Shared::of(config, keys, &pools),
             awaited: Vec::new(),
             waiting: Waiting::new(keys),
             clock: Clock::new(),
@@ -359,9 +362,10 @@ impl State {
 fn pool(config: &Nat64Config, key: [u64; 2]) -> Pool {
     let mut pool = Pool::new(&config.pool4, config.port_preservation, key);
     // The configuration has been checked, so there is no error.
-    let mapping = Mapping::of(config).ok().flatten();
-    if config.blocks.is_some() || mapping.is_some() {
-        pool.divide(config.blocks.map_or(0, |blocks| blocks.ports), mapping);
+    let mappings = Mappings::of(config, pool.pools()).ok().flatten();
+    if config.blocks.is_some() || mappings.is_some() {
+        let size = config.blocks.map_or(0, |blocks| blocks.ports);
+        pool.divide(size, mappings.map(Arc::new));
     }
     if config.owners.is_some() {
         pool.let_rest(config.limits.source_prefix_len);

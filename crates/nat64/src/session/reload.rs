@@ -8,9 +8,10 @@ use super::filter::Permissions;
 use super::limit::Sources;
 use super::shared::Shared;
 use super::State;
-use crate::config::{Filtering, Nat64Config};
+use crate::config::{Filtering, Nat64Config, Pools};
 use crate::pool::Claim;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 impl State {
     /// Applies another configuration, which must have been checked. Visits every entry.
@@ -24,9 +25,9 @@ impl State {
         let old_prefixes = std::mem::take(&mut self.config.translator.pref64);
         self.config = config.clone();
         self.close_sessions_of_lost_prefixes(&old_prefixes, watcher);
-        self.follow_owners(watcher);
-        self.close_bindings_in_the_way(watcher);
         let pool = super::pool(config, pool_key);
+        self.follow_owners(pool.pools(), watcher);
+        self.close_bindings_in_the_way(watcher);
         let old = std::mem::replace(&mut self.pool, pool);
         self.pool.take_over_rests(&old);
         drop(old);
@@ -115,7 +116,7 @@ impl State {
     }
 
     /// Removes all copies if the owners of addresses have changed. Otherwise deadlines and the serving state stay.
-    fn follow_owners(&mut self, watcher: &mut impl Watcher) {
+    fn follow_owners(&mut self, pools: &Arc<Pools>, watcher: &mut impl Watcher) {
         self.awaited.clear();
         let rules = self.shared.as_ref().map(|shared| &shared.rules);
         if rules == self.config.owners.as_ref() {
@@ -127,7 +128,7 @@ impl State {
             .filter(|(_, entry)| entry.owner != super::bib::OWN);
         let copies: Vec<u32> = copies.map(|(at, _)| at).collect();
         self.close_bindings(&copies, watcher);
-        self.shared = Shared::of(&self.config, self.keys);
+        self.shared = Shared::of(&self.config, self.keys, pools);
     }
 
     /// Claims the ports of all bindings in a new pool.
@@ -153,7 +154,7 @@ impl State {
 
     /// Recounts all sources, because their prefix length may have changed.
     fn count_sources_again(&mut self) {
-        let new = || Sources::new(self.keys, &self.config);
+        let new = || Sources::new(self.keys, &self.config, self.pool.pools());
         let (mut own, mut copied) = (new(), new());
         let all: Vec<u32> = self.bib.iter().map(|(at, _)| at).collect();
         for at in all {

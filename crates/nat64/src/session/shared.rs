@@ -8,9 +8,10 @@
 use super::bib::Whose;
 use super::limit::Sources;
 use super::{State, Watcher};
-use crate::config::{Gateway, Nat64Config, Owners, Protocol, MOST_GATEWAYS};
+use crate::config::{Gateway, Nat64Config, Owners, Pools, Protocol, MOST_GATEWAYS};
 use crate::key::Keys;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Addresses of one gateway.
@@ -44,7 +45,7 @@ pub struct Shared {
 
 impl Shared {
     /// Creates the state without copies. None if the configuration has no owners.
-    pub fn of(config: &Nat64Config, keys: Keys) -> Option<Shared> {
+    pub fn of(config: &Nat64Config, keys: Keys, pools: &Arc<Pools>) -> Option<Shared> {
         let rules = config.owners.clone()?;
         let range = |(net, owner): &(ipnet::Ipv4Net, Gateway)| OwnedRange {
             first: net.network(),
@@ -57,7 +58,7 @@ impl Shared {
             ranges,
             deadlines: vec![Duration::ZERO; MOST_GATEWAYS.into()],
             serves: false,
-            sources: Sources::new(keys, config),
+            sources: Sources::new(keys, config, pools),
             bindings_of: [0; 3],
             sessions_of: [0; 3],
             places: vec![0; MOST_GATEWAYS.into()],

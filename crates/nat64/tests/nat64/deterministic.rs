@@ -4,12 +4,13 @@
 
 use crate::harness::*;
 use diolkos_nat64::config::{
-    Deterministic, Endpoint4, Endpoint6, Mapping, Nat64Config, PortBlocks, Protocol,
+    Deterministic, Endpoint4, Endpoint6, Mappings, Nat64Config, Pools, PortBlocks, Protocol,
 };
 use diolkos_nat64::session::{Event, Segment};
 use diolkos_xlat::Reason;
 use proptest::prelude::*;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 const UDP: Protocol = Protocol::Udp;
 const PEER: &str = "198.51.100.1:9";
@@ -30,6 +31,11 @@ fn fixed(sources: &str, blocks_per_source: u16) -> Nat64Config {
     });
     config.check().unwrap();
     config
+}
+
+fn mappings(config: &Nat64Config) -> Mappings {
+    let pools = Arc::new(Pools::of(&config.pool4));
+    Mappings::of(config, &pools).unwrap().unwrap()
 }
 
 fn udp(t: &mut Tables, from: Endpoint6) -> Result<Endpoint4, Reason> {
@@ -68,7 +74,7 @@ fn without_an_overflow_a_source_has_its_ports_and_no_more() {
 #[test]
 fn who_needs_more_gets_logged_blocks_of_the_overflow() {
     let config = fixed("2001:db8::/62", 2);
-    let mapping = Mapping::of(&config).unwrap().unwrap();
+    let mapping = mappings(&config);
     let mut t = Tables::new(&config);
     let mut of = [0; 2];
     for port in 5000..5000 + 64 * 3 {
@@ -272,7 +278,7 @@ proptest! {
         steps in prop::collection::vec((0..5u16, 1..4u16, 1u16.., 0..8u8), 1..500),
     ) {
         let config = fixed("2001:db8::/62", 2);
-        let mapping = Mapping::of(&config).unwrap().unwrap();
+        let mapping = mappings(&config);
         let mut t = Tables::new(&config);
         let mut draw = random();
         for (subnet, host, port, what) in steps {

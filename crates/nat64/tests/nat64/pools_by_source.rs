@@ -6,10 +6,11 @@ use crate::common::{packet4, v4};
 use crate::harness::*;
 use crate::packets::udp_of;
 use diolkos_nat64::config::{
-    Binding, Endpoint4, Endpoint6, Nat64Config, Owners, Pool4, PortBlocks, Protocol,
+    Binding, Deterministic, Endpoint4, Endpoint6, Nat64Config, Owners, Pool4, PortBlocks, Protocol,
 };
 use diolkos_nat64::session::{BindError, Origin, Segment, SessionState, SessionView, State};
 use diolkos_xlat::Reason;
+use ipnet::Ipv6Net;
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -34,6 +35,7 @@ const NODES: [&str; 5] = [
 const A: &str = "2001:db8:a::/48";
 const PART_OF_A: &str = "2001:db8:a:100::/56";
 const B: &str = "2001:db8:b::/48";
+const C: &str = "2001:db8:c::/48";
 
 fn part(net: &str, sources: &[&str]) -> Pool4 {
     Pool4 {
@@ -71,7 +73,16 @@ enum Kind {
     Plain,
     Blocks,
     Shared,
+    /// Sources have fixed ports, and perhaps blocks of an overflow.
+    Fixed {
+        overflow: bool,
+    },
 }
+
+/// Fixed ports of each source.
+const FIXED: u16 = 64;
+/// The first fixed port.
+const FIRST_FIXED: u16 = 1984;
 
 fn config_of(number: usize, kind: Kind) -> Nat64Config {
     let mut config = config();
@@ -88,12 +99,36 @@ fn config_of(number: usize, kind: Kind) -> Nat64Config {
                 source_prefix_len: 64,
             });
         }
+        Kind::Fixed { overflow } => {
+            config.limits.source_prefix_len = 56;
+            for part in &mut config.pool4 {
+                part.ports = FIRST_FIXED..=u16::MAX;
+            }
+            let sources = match number {
+                0 | 1 => vec![C],
+                2 => vec![],
+                _ => vec![C, A, B],
+            };
+            config.deterministic = Some(Deterministic {
+                sources: sources.iter().map(|net| net.parse().unwrap()).collect(),
+                ports_per_source: Some(FIXED.into()),
+                overflow_share: if overflow { 50 } else { 0 },
+            });
+            config.blocks = overflow.then_some(PortBlocks {
+                ports: 64,
+                per_source: 2,
+                source_prefix_len: 56,
+            });
+        }
         Kind::Shared => {
             config.owners = Some(Owners {
                 me: 0,
                 addresses: vec![("203.0.113.0/29".parse().unwrap(), 0)],
             });
         }
+    }
+    if config.deterministic.is_some() {
+        config = in_order(config);
     }
     config.check().unwrap();
     config
@@ -125,6 +160,41 @@ fn may_get(config: &Nat64Config, v4: Endpoint4, node: Ipv6Addr) -> bool {
     parts.any(|part| part.net.contains(&v4.addr) && part.ports.contains(&v4.port))
 }
 
+/// The fixed ports of a node, counted through by hand: /56 by /56 of its pool's sources. None if it has none.
+fn fixed_ports(config: &Nat64Config, node: Ipv6Addr) -> Option<(Ipv4Addr, u16)> {
+    let fixed = config.deterministic.as_ref()?;
+    let parts = parts_for(config, node);
+    let mut inside = parts.first()?.sources.clone();
+    if inside.is_empty() {
+        inside.clone_from(&fixed.sources);
+    }
+    let sources = inside.iter().flat_map(|net| net.subnets(56).unwrap());
+    let number = sources.into_iter().position(|net| net.contains(&node))?;
+    let ports = (65_536 - usize::from(FIRST_FIXED)) / 64 * 64;
+    let overflow = (ports * usize::from(fixed.overflow_share)).div_ceil(100);
+    let of_address = (ports - overflow) / usize::from(FIXED);
+    let addresses = parts.iter().flat_map(|part| {
+        let first = part.net.network().to_bits();
+        (first..=part.net.broadcast().to_bits()).map(Ipv4Addr::from_bits)
+    });
+    let addr = addresses.into_iter().nth(number / of_address)?;
+    let first = FIRST_FIXED + (number % of_address) as u16 * FIXED;
+    Some((addr, first))
+}
+
+/// The same configuration with the sources in the same order in all entries of each pool, as fixed ports demand.
+fn in_order(mut config: Nat64Config) -> Nat64Config {
+    let all = config.pool4.clone();
+    for part in &mut config.pool4 {
+        let same = |other: &&Pool4| {
+            let set = |part: &Pool4| part.sources.iter().copied().collect::<HashSet<_>>();
+            set(other) == set(part)
+        };
+        part.sources = all.iter().find(same).unwrap().sources.clone();
+    }
+    config
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Out(usize, usize, u16),
@@ -135,8 +205,17 @@ enum Step {
     Adopt(usize, usize),
     Free(u8, u16),
     Wait(u32),
-    Reload(usize),
+    Reload(usize, Option<Kind>),
     Restart(usize),
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        Just(Kind::Plain),
+        Just(Kind::Blocks),
+        Just(Kind::Shared),
+        any::<bool>().prop_map(|overflow| Kind::Fixed { overflow }),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -152,7 +231,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..8usize, node()).prop_map(|(lent, node)| Step::Adopt(lent, node)),
         2 => (addr(), port()).prop_map(|(a, p)| Step::Free(a, p)),
         1 => (1..400u32).prop_map(Step::Wait),
-        2 => (0..4usize).prop_map(Step::Reload),
+        2 => (0..4usize, prop::option::of(kind())).prop_map(|(number, kind)| Step::Reload(number, kind)),
         1 => (0..4usize).prop_map(Step::Restart),
     ]
 }
@@ -248,7 +327,16 @@ impl World {
         let got = self.tables.out(protocol, v6, peer, Segment::Syn);
         match (known, got) {
             (Some(known), got) => assert_eq!(got, Ok(known)),
-            (None, Ok(v4)) => assert!(may_get(&self.config, v4, v6.addr), "{v6:?} has {v4:?}"),
+            (None, Ok(v4)) => {
+                assert!(may_get(&self.config, v4, v6.addr), "{v6:?} has {v4:?}");
+                self.check_fixed(v4, v6);
+            }
+            (None, Err(reason))
+                if self.config.deterministic.is_some()
+                    && fixed_ports(&self.config, v6.addr).is_none() =>
+            {
+                assert_eq!(reason, Reason::SourceUnmapped);
+            }
             (None, Err(reason)) if self.is_simple => {
                 let expected = match (has_pool, is_free) {
                     (false, _) => Reason::SourceUnmapped,
@@ -259,6 +347,26 @@ impl World {
             }
             (None, Err(_)) => {}
         }
+    }
+
+    /// A new binding has a fixed port of its source, or one of a block that the source was given.
+    fn check_fixed(&self, v4: Endpoint4, v6: Endpoint6) {
+        if self.config.deterministic.is_none() {
+            return;
+        }
+        let (addr, first) = fixed_ports(&self.config, v6.addr).expect("others get no port");
+        let is_fixed = v4.addr == addr && (first..first + FIXED).contains(&v4.port);
+        let views = self.tables.state.blocks_from(0, usize::MAX);
+        let given = views
+            .iter()
+            .find(|view| view.addr == v4.addr && (view.first..=view.last).contains(&v4.port));
+        let source = v6.addr.to_bits() >> 72 << 72;
+        let is_given = given.is_some_and(|view| view.source.to_bits() == source);
+        assert!(is_fixed != is_given, "{v6:?} has {v4:?}");
+        assert_eq!(
+            self.tables.state.pool().mappings().unwrap().source_of(v4),
+            is_fixed.then(|| Ipv6Net::new(Ipv6Addr::from_bits(source), 56).unwrap())
+        );
     }
 
     fn view(&self, number: usize, v4: Endpoint4) -> SessionView {
@@ -327,7 +435,10 @@ impl World {
             Step::Lend(number) => {
                 let node = node(number, 0).addr;
                 let Some(address) = self.tables.state.address_of(node) else {
-                    return assert!(parts_for(&self.config, node).is_empty());
+                    let has_none = parts_for(&self.config, node).is_empty();
+                    let is_nobodys = self.config.deterministic.is_some()
+                        && fixed_ports(&self.config, node).is_none();
+                    return assert!(has_none || is_nobodys);
                 };
                 let whose = (node, address);
                 let watch = &mut self.tables.watch;
@@ -338,6 +449,13 @@ impl World {
                 });
                 if let Some(v4) = v4 {
                     assert!(may_get(&self.config, v4, node), "{node} is lent {v4:?}");
+                    self.check_fixed(
+                        v4,
+                        Endpoint6 {
+                            addr: node,
+                            port: 0,
+                        },
+                    );
                     self.lent.push((number, v4));
                     self.is_simple = false;
                 }
@@ -362,7 +480,12 @@ impl World {
             Step::Wait(seconds) => {
                 self.tables.wait(seconds.into());
             }
-            Step::Reload(number) => {
+            Step::Reload(number, kind) => {
+                // Whether ports rest is not for a reload to change.
+                let both = (self.kind, kind.unwrap_or(self.kind));
+                if let (Kind::Plain | Kind::Blocks | Kind::Fixed { .. }, new) = both {
+                    self.kind = if new == Kind::Shared { self.kind } else { new };
+                }
                 // The controller takes back what it has lent; reports of what was opened may come later.
                 for (_, v4) in &self.lent {
                     self.tables
@@ -413,7 +536,7 @@ proptest! {
     fn no_node_has_an_address_of_another_pool(
         steps in prop::collection::vec(step(), 0..100),
         first in 0..4usize,
-        kind in prop_oneof![Just(Kind::Plain), Just(Kind::Blocks), Just(Kind::Shared)],
+        kind in kind(),
     ) {
         let mut world = World::new(first, kind);
         for step in steps {
@@ -515,6 +638,33 @@ fn sources_are_whole_and_of_one_pool() {
         problems(&|config| config.pool4[1].net = "203.0.113.0/31".parse().unwrap()),
         ["nat64.pool4[1].address: 203.0.113.0/31 overlaps nat64.pool4[0], 203.0.113.1: they have different sources, and an address belongs to one pool; remove one"]
     );
+}
+
+/// The prefix length of blocks is that of sources where it decides on a pool or on fixed ports: a wider one would have nodes
+/// of two pools.
+#[test]
+fn blocks_are_for_the_sources_of_pools() {
+    let refused = |change: &dyn Fn(&mut Nat64Config)| {
+        let mut config = config_of(0, Kind::Blocks);
+        config.blocks.as_mut().unwrap().source_prefix_len = 48;
+        change(&mut config);
+        let error = config.check().err().map(|error| error.to_string());
+        error.is_some_and(|said| said.contains("blocks are for /48, and limits for /64"))
+    };
+    assert!(refused(&|_| {}));
+    assert!(refused(&|config| {
+        config.pool4 = vec![part("203.0.113.0/29", &[])];
+        config.pool4[0].ports = 1024..=65_535;
+        config.deterministic = Some(Deterministic {
+            sources: vec!["2001:db8:c::/56".parse().unwrap()],
+            ports_per_source: None,
+            overflow_share: 10,
+        });
+    }));
+    // One pool for all has no such boundary.
+    assert!(!refused(&|config| {
+        config.pool4 = vec![part("203.0.113.0/29", &[])];
+    }));
 }
 
 /// An address of a customer's pool does not speak for the translator, if there is another one.

@@ -81,7 +81,7 @@ impl SlowPath {
         mirror.tell_unbound(nat64.state());
         let state = State {
             mirror,
-            leases: Leases::new(config, Some(fast)),
+            leases: Leases::new(config, nat64.state().pool().pools(), Some(fast)),
             nat64,
             opened: [[0; 2]; 2],
         };

@@ -2,10 +2,11 @@
 //! The example of RFC 7422 section 2.3 with its numbers, and properties of every mapping.
 
 use super::*;
-use crate::config::{Limits, PortBlocks};
+use crate::config::{Limits, Mappings, PoolId, Pools, PortBlocks, DEFAULT_POOL};
 use diolkos_xlat::config::Config;
 use proptest::prelude::*;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 fn config(sources: &[&str], pool: &[&str], ports: Option<u32>, overflow: u8) -> Nat64Config {
     let part = |net: &&str| Pool4 {
@@ -40,9 +41,18 @@ fn config(sources: &[&str], pool: &[&str], ports: Option<u32>, overflow: u8) -> 
 
 fn mapping(config: &Nat64Config) -> Mapping {
     config.check().expect("it is right");
-    Mapping::of(config)
-        .expect("it is right")
+    let mappings = mappings(config);
+    let all: Vec<PoolId> = mappings.iter().map(|(pool, _)| pool).collect();
+    assert_eq!(all, [DEFAULT_POOL]);
+    mappings
+        .of_pool(DEFAULT_POOL)
         .expect("there is one")
+        .clone()
+}
+
+fn mappings(config: &Nat64Config) -> Mappings {
+    let mappings = Mappings::of(config, &Arc::new(Pools::of(&config.pool4)));
+    mappings.expect("it is right").expect("there are some")
 }
 
 fn refusal(config: &Nat64Config) -> String {
