@@ -37,6 +37,7 @@ const B: &str = "2001:db8:b::/48";
 
 fn part(net: &str, sources: &[&str]) -> Pool4 {
     Pool4 {
+        interface: None,
         net: net.parse().unwrap(),
         ports: FIRST..=LAST,
         protocols: Protocol::ALL.to_vec(),

@@ -82,7 +82,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         let bypassed = bypassed::findings(&gateway.settings, has_programs, &self.bypassed.now());
         let now = self.unannounced.findings(gateway.translated());
         let taken = gateway.announcer.iter().flat_map(Announcer::findings);
-        let now = now.into_iter().chain(bypassed).chain(taken);
+        let outside = gateway.outside_findings();
+        let now = now.into_iter().chain(bypassed).chain(taken).chain(outside);
         let now: BTreeSet<Finding> = now.chain(gateway.cluster_findings()).collect();
         for new in now.difference(&self.findings) {
             tracing::warn!("{}", new.text);
