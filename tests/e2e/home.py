@@ -119,4 +119,7 @@ class HomeNetwork(Nat64Network):
 
     def until_shared(self, running: Running, address: str, times: int = 1) -> None:
         """Wait until nodes use this address."""
-        self.until(lambda: running.log().count(f"nodes share {address} ") >= times)
+        try:
+            self.until(lambda: running.log().count(f"nodes share {address} ") >= times)
+        except AssertionError as never:
+            raise AssertionError(running.log()) from never
