@@ -4,16 +4,16 @@
     v4 a0 ── b4 translator b6 ── a0 v6
                         l4 ── eth0 lan
 
-The router masquerades the LAN by nftables, as home routers do. Its firewall lets in what somebody inside has asked for, and what
-is for a node.
+The router masquerades the LAN by nftables, as home routers do. Its firewall lets in what somebody inside has asked for, and
+what is for a node.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from nat64 import TRANSLATOR, UNSHARED, Nat64Network

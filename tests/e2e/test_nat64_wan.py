@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import pytest
 from conftest import program, standing
 from home import INSIDE, LAN, HomeNetwork, is_of_nodes, shared
-from logs import records, to_file, until_listed
-from nat64 import V4_OTHER, V6_OTHER, ask, in_ipv6, refusal
+from logs import records, shown_bindings, to_file, until_listed
+from nat64 import V4_OTHER, V6_ELSEWHERE, V6_OTHER, ask, in_ipv6, refusal
 from siit import TRANSLATOR4, V4, V4_IN_IPV6, V6
 
 NEW = "198.51.100.9"
@@ -99,6 +99,7 @@ def test_nodes_reach_each_other_by_the_shared_address(home: HomeNetwork) -> None
     assert (question, peer[0]) == (b"from the LAN", in_ipv6(LAN))
     two.sendto(b"to the LAN", peer)
     assert host.recvfrom(100) == (b"to the LAN", at_two)
+    assert ask(one, (in_ipv6(LAN), host.getsockname()[1]), host) == at_one
 
 
 @paths
@@ -230,6 +231,35 @@ def test_the_address_changes_under_sessions(home: HomeNetwork) -> None:
 
 
 @paths
+def test_ten_thousand_sessions_end_and_no_others(home: HomeNetwork) -> None:
+    """Those of another pool stay."""
+    running = home.nat64(shared() + '\n[[nat64.pool4]]\naddress = "192.0.2.2"\nsources = ["2001:db8:7::/64"]\n')
+    kept = home.socket(V6_ELSEWHERE, 4711)
+    kept.sendto(b"kept", (V4_IN_IPV6, 4000))
+    home.until(lambda: len(shown_bindings(home)) == 1)
+    before = shown_bindings(home)
+    nodes = [home.socket(V6) for _ in range(400)]
+
+    def has_all() -> bool:
+        """Queues may be too short for so many at once."""
+        for port in range(4001, 4026):
+            for node in nodes:
+                node.sendto(b"one of many", (V4_IN_IPV6, port))
+        return home.counters()["state.sessions"] > len(nodes) * 25
+
+    home.until(has_all)
+    home.renumber(TRANSLATOR4, None)
+    with home.sniffed() as sniffer:
+        home.renumber(None, NEW)
+        home.until_shared(running, NEW)
+        assert shown_bindings(home) == before
+        outside = home.socket(V4, 4000)
+        assert ask(nodes[0], (V4_IN_IPV6, 4000), outside)[0] == NEW
+        assert sniffer.sources() == {NEW}
+    assert f": {len(nodes) * 25} sessions of {TRANSLATOR4} have ended (address_changed)" in running.log()
+
+
+@paths
 def test_without_an_address(home: HomeNetwork) -> None:
     """`status` says so, nothing leaves, and sessions go on if the same address comes back."""
     running = home.nat64(shared())
@@ -245,6 +275,18 @@ def test_without_an_address(home: HomeNetwork) -> None:
             assert ask(node, (V4_IN_IPV6, 4000), outside) == before
             assert sniffer.sources() == {TRANSLATOR4}
     assert "address_changed" not in running.log()
+
+
+def test_nobody_else_is_taken_for_the_nat64(home: HomeNetwork) -> None:
+    """A host of the LAN that uses the address inside gets no port of nodes: its packets do not leave."""
+    home.nat64(shared())
+    home.batch(home.lan, f"address add {INSIDE}/32 dev lo")
+    for name in ("all", "l4"):
+        home.sysctl(home.translator, f"net.ipv4.conf.{name}.rp_filter", "0")
+    with home.sniffed() as sniffer:
+        home.at(home.lan, INSIDE, 40001).sendto(b"forged", (V4, 4000))
+        assert ask(home.at(home.lan, LAN), (V4, 4000), home.socket(V4, 4000))[0] == TRANSLATOR4
+        assert not [packet for packet in sniffer.read() if b"forged" in packet]
 
 
 def test_it_starts_before_there_is_an_address(home: HomeNetwork) -> None:

@@ -237,7 +237,11 @@ impl Classified for KernelError {
         use KernelError as E;
         matches!(
             self,
-            E::Read { .. } | E::Silent { .. } | E::Unconnected { .. } | E::Closed { .. }
+            E::Read { .. }
+                | E::Silent { .. }
+                | E::Unconnected { .. }
+                | E::Closed { .. }
+                | E::Sharing { .. }
         )
     }
 }

@@ -23,6 +23,7 @@ mod idle_drivers;
 mod interfaces;
 mod lifecycle;
 mod loops;
+mod moves;
 mod outside;
 mod refresh;
 mod refusals;

@@ -1,103 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A pool with ports of the address of an interface: which address that is, and what follows when it changes.
-//!
-//! The kernel replaces the address ([`Sharing`]). Its rules know the address that is in force here, and drop packets with
-//! another one. So sessions of an old address end before the new one is used.
+//! A pool with ports of the address of an interface: what the kernel is told of it, and what prevents or disturbs the
+//! sharing.
 
 use std::fs;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
-use super::gateway::Gateway;
 use diolkos_config::Settings;
 use diolkos_control::translator::{Finding, Reason};
 use diolkos_kernel::net::{Net, Share, Sharing};
 use diolkos_nat64::config::{Protocol, Wan};
-use diolkos_service::counted::{agreeing, counted};
 use diolkos_service::failure::Failure;
 
 /// The shared address of an interface.
 pub struct Outside {
-    sharing: Sharing,
-    wan: Wan,
+    pub sharing: Sharing,
+    pub wan: Wan,
     /// The address that is shared; None while the interface has none.
-    now: Option<Ipv4Addr>,
+    pub now: Option<Ipv4Addr>,
 }
 
-impl Gateway {
-    /// Shares the address of the interface that the settings name, if they name one.
-    pub async fn share(&mut self, net: &Net) -> Result<(), Failure> {
-        let Some(wan) = self.settings.wan() else {
-            self.outside = None;
-            return Ok(());
-        };
-        let share = share(&wan, &self.settings.translator.device);
-        let now = net.primary_address4(&wan.interface).await?;
-        // Until the tables have followed, nothing passes.
-        let before = self.outside.take();
-        let sharing = match before {
-            Some(mut outside) => {
-                outside.sharing.follow(share, None)?;
-                outside.sharing
-            }
-            None => Sharing::begin(&self.settings.translator.device, share, None)?,
-        };
-        self.outside = Some(Outside {
-            sharing,
-            wan,
-            now: None,
-        });
-        self.move_outside(now)
-    }
-
-    /// Follows the address of the interface. Nothing happens if it is the same.
-    pub async fn follow_outside(&mut self, net: &Net) -> Result<(), Failure> {
-        let Some(outside) = &self.outside else {
-            return Ok(());
-        };
-        let now = net.primary_address4(&outside.wan.interface).await?;
-        match now == outside.now {
-            true => Ok(()),
-            false => self.move_outside(now),
-        }
-    }
-
-    /// Ends what belongs to another address, and then shares this one. Sessions outlive a time without any.
-    fn move_outside(&mut self, now: Option<Ipv4Addr>) -> Result<(), Failure> {
-        let Some(outside) = &mut self.outside else {
-            return Ok(());
-        };
-        let (interface, inside) = (&outside.wan.interface, outside.wan.inside);
-        if let (Some(new), Some(controller)) = (now, &self.controller) {
-            let old = self.found.outside.filter(|old| *old != new);
-            if self.found.outside != Some(new) {
-                let ended = controller.move_outside(inside, new);
-                self.found.outside = Some(new);
-                if let Some(old) = old {
-                    let sessions = counted(ended.sessions as usize, "session");
-                    let has = agreeing(ended.sessions, "has", "have");
-                    tracing::warn!(
-                        "{interface} has {new} in place of {old}: {sessions} of {old} {has} ended (address_changed)"
-                    );
-                }
-            }
-        }
-        let share = share(&outside.wan, &self.settings.translator.device);
-        outside.sharing.follow(share, now)?;
-        outside.now = now;
-        if let Some(now) = now {
-            tracing::info!("nodes share {now} with this router, the address of {interface}");
-        }
-        Ok(())
-    }
-
+impl Outside {
     /// Returns what prevents or disturbs the sharing.
-    pub fn outside_findings(&self) -> Vec<Finding> {
-        let Some(outside) = &self.outside else {
-            return Vec::new();
-        };
-        let interface = &outside.wan.interface;
-        let without = outside.now.is_none().then(|| {
+    pub fn findings(&self) -> Vec<Finding> {
+        let interface = &self.wan.interface;
+        let without = self.now.is_none().then(|| {
             let text = format!(
                 "{interface} has no IPv4 address, which nodes share: packets pass when it has one; does a DHCP client or pppd run?"
             );
@@ -106,11 +33,11 @@ impl Gateway {
         let read = |name| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
         let ephemeral = read("ip_local_port_range").unwrap_or_default();
         let reserved = read("ip_local_reserved_ports").unwrap_or_default();
-        let common = common(&outside.wan, &ephemeral, &reserved).map(|ports| {
-            let all: Vec<String> = reserved_with(&reserved, &outside.wan);
+        let common = common(&self.wan, &ephemeral, &reserved).map(|ports| {
+            let all: Vec<String> = reserved_with(&reserved, &self.wan);
             let text = format!(
-                "this router may use ports {}-{} of {interface} for its own connections, and peers of both refuse the second: run \
-                 sysctl -w net.ipv4.ip_local_reserved_ports={}",
+                "this router may use ports {}-{} of {interface} for its own connections, and packets of nodes are dropped where both \
+                 use a port with the same peer: run sysctl -w net.ipv4.ip_local_reserved_ports={}",
                 ports.start(),
                 ports.end(),
                 all.join(",")
@@ -121,7 +48,8 @@ impl Gateway {
     }
 }
 
-fn share(wan: &Wan, device: &str) -> Share {
+/// Returns what the kernel shares.
+pub fn share(wan: &Wan, device: &str) -> Share {
     let numbers = [(Protocol::Tcp, 6), (Protocol::Udp, 17)];
     let of = |(ports, protocols): &(RangeInclusive<u16>, Vec<Protocol>)| {
         let its = numbers

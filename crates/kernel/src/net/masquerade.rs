@@ -66,7 +66,7 @@ fn rules(table: &str, address: Ipv6Addr, uplink: u32) -> Vec<Message> {
         chain(table, &NAT),
         rule(table, &NAT, "masquerading (CONFIG_NFT_MASQ)", |list| {
             network(list, SOURCE, Is::Equal, &address.octets());
-            meta(list, Meta::OutIndex, &uplink.to_ne_bytes());
+            meta(list, Meta::OutIndex, Is::Equal, &uplink.to_ne_bytes());
             masquerade(list, None);
         }),
         chain(table, &GUARD),

@@ -142,7 +142,7 @@ fn rules(table: &str, share: &Share, outside: Option<Ipv4Addr>) -> Vec<Message> 
         };
         let is_to = |list: &mut Vec<u8>| {
             network(list, DESTINATION, Is::Equal, &outside.octets());
-            meta(list, Meta::Protocol, &[*protocol]);
+            meta(list, Meta::Protocol, Is::Equal, &[*protocol]);
             transport_range(list, DESTINATION_PORT, *ports.start(), *ports.end());
         };
         for hook in [&INWARD, &OURS] {
@@ -165,19 +165,22 @@ fn rules(table: &str, share: &Share, outside: Option<Ipv4Addr>) -> Vec<Message> 
     rules.push(chain(table, &OUTWARD));
     let is_from_inside =
         |list: &mut Vec<u8>| network(list, SOURCE, Is::Equal, &share.inside.octets());
+    let is_of_node = |list: &mut Vec<u8>, protocol| {
+        named(list, Meta::InName, Is::Equal, &share.device);
+        is_from_inside(list);
+        meta(list, Meta::Protocol, Is::Equal, &[protocol]);
+    };
     for (protocol, port) in [(TCP, SOURCE_PORT), (UDP, SOURCE_PORT), (ICMP, IDENTIFIER)] {
         rules.push(rule(table, &OUTWARD, MASQUERADE, |list| {
-            is_from_inside(list);
-            meta(list, Meta::Protocol, &[protocol]);
-            named(list, Meta::OutName, &share.interface);
+            is_of_node(list, protocol);
+            named(list, Meta::OutName, Is::Equal, &share.interface);
             masquerade(list, Some(port));
         }));
-        // To another node, which sees the sender as everybody does.
+        // To another node, or to a host of the LAN, which see the sender as everybody does.
         rules.extend(outside.map(|outside| {
             rule(table, &OUTWARD, NAT, |list| {
-                is_from_inside(list);
-                meta(list, Meta::Protocol, &[protocol]);
-                named(list, Meta::OutName, &share.device);
+                is_of_node(list, protocol);
+                named(list, Meta::OutName, Is::Different, &share.interface);
                 come_from(list, outside.octets(), port);
             })
         }));
@@ -189,8 +192,7 @@ fn rules(table: &str, share: &Share, outside: Option<Ipv4Addr>) -> Vec<Message> 
     }));
     for direction in [Direction::Original, Direction::Reply] {
         let is_ours = |list: &mut Vec<u8>| {
-            named(list, Meta::InName, &share.device);
-            named(list, Meta::OutName, &share.interface);
+            named(list, Meta::InName, Is::Equal, &share.device);
             came_from(list, direction, share.inside.octets());
         };
         rules.push(rule(table, &GUARD, GUARDS, |list| {

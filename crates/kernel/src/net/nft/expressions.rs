@@ -70,20 +70,20 @@ pub fn transport_range(list: &mut Vec<u8>, offset: u32, first: u16, last: u16) {
     compare(list, Is::AtMost, &last.to_be_bytes());
 }
 
-/// The packet's interface has this index, or it has this protocol.
-pub fn meta(list: &mut Vec<u8>, key: Meta, value: &[u8]) {
+/// Compares the packet's interface, by its index, or its protocol.
+pub fn meta(list: &mut Vec<u8>, key: Meta, is: Is, value: &[u8]) {
     expression(list, "meta", |data| {
         number(data, 1, NFT_REG_1); // NFTA_META_DREG
         number(data, 2, key as u32); // NFTA_META_KEY
     });
-    compare(list, Is::Equal, value);
+    compare(list, is, value);
 }
 
-/// The packet's interface has this name.
-pub fn named(list: &mut Vec<u8>, key: Meta, name: &str) {
+/// Compares the name of the packet's interface.
+pub fn named(list: &mut Vec<u8>, key: Meta, is: Is, name: &str) {
     let mut value = name.as_bytes().to_vec();
     value.resize(NAME, 0);
-    meta(list, key, &value);
+    meta(list, key, is, &value);
 }
 
 /// A socket of this host is there for the packet: an open connection, or one that listens.
