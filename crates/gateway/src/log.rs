@@ -164,6 +164,7 @@ fn list(
 ) -> ListPosition {
     controller.look(|nat64| {
         let state = nat64.state();
+        let replaced = nat64.config().replaced();
         match place {
             ListPosition::Mapping(first) => match state.pool().mapping() {
                 Some(mapping) => list_mapping(mapping, nat64.config(), first, queue),
@@ -184,7 +185,7 @@ fn list(
                 for view in views.iter().filter(|v| !state.is_in_block(&v.binding)) {
                     queue.push(Record::now(What::Binding(
                         EntryChange::InForce,
-                        as_seen(view.binding, nat64.config().replaced()),
+                        as_seen(view.binding, replaced),
                     )));
                 }
                 let count = before + views.len() as u64;
@@ -198,7 +199,7 @@ fn list(
                 let (views, next) = state.sessions_from(first, BUDGET);
                 let prefixes = prefixes(nat64.config());
                 for mut view in views {
-                    view.binding = as_seen(view.binding, nat64.config().replaced());
+                    view.binding = as_seen(view.binding, replaced);
                     queue.push(Record::now(session_record(
                         EntryChange::InForce,
                         &view,

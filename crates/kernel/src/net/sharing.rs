@@ -190,6 +190,12 @@ fn rules(table: &str, share: &Share, outside: Option<Ipv4Addr>) -> Vec<Message> 
         is_from_inside(list);
         drops(list);
     }));
+    // Whoever else uses the address inside gets no other one by the host's own rules.
+    rules.push(rule(table, &GUARD, GUARDS, |list| {
+        named(list, Meta::InName, Is::Different, &share.device);
+        came_from(list, Direction::Original, share.inside.octets());
+        drops(list);
+    }));
     for direction in [Direction::Original, Direction::Reply] {
         let is_ours = |list: &mut Vec<u8>| {
             named(list, Meta::InName, Is::Equal, &share.device);
