@@ -14,8 +14,8 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
 use super::nft::expressions::{
-    accepts, came_from, come_from, drops, has_foreign_source, has_socket, is_invalid, masquerade,
-    meta, named, network, redirect, transport_range, Direction, Is, Meta,
+    accepts, came_from, come_from, drops, goes, has_foreign_source, has_socket, is_invalid,
+    masquerade, meta, named, network, redirect, transport_range, Direction, Is, Meta,
 };
 use super::nft::{chain, rule, Family, Hook, Message, OwnTable};
 use crate::error::KernelError;
@@ -193,6 +193,7 @@ fn rules(table: &str, share: &Share, outside: Option<Ipv4Addr>) -> Vec<Message> 
     // Whoever else uses the address inside gets no other one by the host's own rules.
     rules.push(rule(table, &GUARD, GUARDS, |list| {
         named(list, Meta::InName, Is::Different, &share.device);
+        goes(list, Direction::Original);
         came_from(list, Direction::Original, share.inside.octets());
         drops(list);
     }));

@@ -20,6 +20,7 @@ const NFTA_FIB_F_SADDR: u32 = 1;
 /// linux/rtnetlink.h
 const RTN_LOCAL: u32 = 2;
 const NFT_CT_STATE: u32 = 0;
+const NFT_CT_DIRECTION: u32 = 1;
 const NFT_CT_SRC_IP: u32 = 19;
 /// `NF_CT_STATE_INVALID_BIT`
 const INVALID: u32 = 1;
@@ -102,6 +103,15 @@ pub fn has_foreign_source(list: &mut Vec<u8>) {
         number(data, 3, NFTA_FIB_F_SADDR); // NFTA_FIB_FLAGS
     });
     compare(list, Is::Different, &RTN_LOCAL.to_ne_bytes());
+}
+
+/// The packet goes in this direction of its connection.
+pub fn goes(list: &mut Vec<u8>, direction: Direction) {
+    expression(list, "ct", |data| {
+        number(data, 1, NFT_REG_1); // NFTA_CT_DREG
+        number(data, 2, NFT_CT_DIRECTION); // NFTA_CT_KEY
+    });
+    compare(list, Is::Equal, &[direction as u8]);
 }
 
 /// The packets of the connection in this direction came from this IPv4 address.
