@@ -44,6 +44,7 @@ pub fn translation(settings: &Settings, uplink: &Link, side6: Side6) -> Config {
         narrowest4: tun_mtu(uplink),
         narrowest6: mtu6(uplink),
         address6: Some(side6.address),
+        outside: None,
     };
     // The address in force counts, whatever the operator wants next.
     let mut settings = settings.clone();

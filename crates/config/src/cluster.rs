@@ -357,6 +357,11 @@ impl Cluster {
     /// alone would let a customer leave from another one's address.
     fn object_to_sources(&self, object: &mut impl FnMut(&str, &str)) {
         for (at, node) in self.node.iter().enumerate() {
+            if node.pool4.iter().any(|part| part.interface.is_some()) {
+                let message =
+                    "gateways of a cluster have addresses that only they have: remove `interface`";
+                object(&format!("cluster.node[{at}].pool4"), message);
+            }
             if node.pool4.iter().any(|part| !part.sources.is_empty()) {
                 let message = "gateways of a cluster have no pools by source yet: remove `sources`";
                 object(&format!("cluster.node[{at}].pool4"), message);

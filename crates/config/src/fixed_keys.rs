@@ -313,6 +313,7 @@ mod tests {
     fn an_address_does_not_move_from_one_node_to_another() {
         let with = |pools: [&[&str]; 2]| {
             let pool = |net: &&str| Pool4 {
+                interface: None,
                 net: net.parse().expect("a network"),
                 ports: 1024..=65535,
                 protocols: Vec::new(),

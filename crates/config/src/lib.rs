@@ -39,6 +39,7 @@ mod tcp_mss;
 mod text;
 mod translation;
 mod translator;
+mod wan;
 mod warnings;
 mod zero_checksum;
 

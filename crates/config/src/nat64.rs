@@ -130,6 +130,7 @@ impl Settings {
         Nat64Config {
             translator: self.translation(found),
             pool4: self.pool4().to_vec(),
+            outside: found.outside,
             bindings: self.static_bindings(),
             blocks: (n.ports_per_block > 0).then_some(PortBlocks {
                 ports: n.ports_per_block,

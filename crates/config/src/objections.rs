@@ -108,6 +108,7 @@ impl Settings {
             Placement::Xdp => self.object_to_inline("xdp", &mut found),
         }
         self.object_to_switch(&mut found);
+        self.object_to_wan(&mut found);
         self.object_to_announcements(&mut found);
         self.object_to_cluster(&mut found);
         self.object_to_log(&mut found);

@@ -22,6 +22,9 @@ impl Settings {
             (_, Datapath::Tun | Datapath::P4) => {
                 Some("`datapath` excludes the eBPF fast path, which the other placements need")
             }
+            _ if self.wan().is_some() => {
+                Some("`nat64.pool4.interface` needs conntrack, which the other placements bypass")
+            }
             _ if t.interfaces.is_empty() => {
                 Some("no `interfaces` are named; name them to allow `direct` or `xdp`")
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Converts the settings for the translator.
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use diolkos_xlat::Config;
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -21,6 +21,8 @@ pub struct AutoValues {
     pub narrowest6: u32,
     /// The address of the CLAT, or a global address of the router.
     pub address6: Option<Ipv6Addr>,
+    /// The address of the interface that shares it with the pool (`nat64.pool4.interface`).
+    pub outside: Option<Ipv4Addr>,
 }
 
 impl AutoValues {
@@ -36,6 +38,7 @@ impl AutoValues {
         narrowest4: 65535,
         narrowest6: 65535,
         address6: None,
+        outside: None,
     };
 }
 

@@ -33,6 +33,8 @@ pub enum Reason {
     Ipsec,
     /// Packets bypass nftables rules.
     Netfilter,
+    /// This host may choose ports that the pool has.
+    Ports,
     /// Packets loop between this router and others.
     Loop,
     /// The state file cannot be written.
@@ -64,7 +66,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons of this version.
-    pub const ALL: [Reason; 20] = [
+    pub const ALL: [Reason; 21] = [
         Reason::Way,
         Reason::Unannounced,
         Reason::AddressElsewhere,
@@ -73,6 +75,7 @@ impl Reason {
         Reason::Unanswered,
         Reason::Ipsec,
         Reason::Netfilter,
+        Reason::Ports,
         Reason::Loop,
         Reason::StateFile,
         Reason::Log,
@@ -98,6 +101,7 @@ impl Reason {
             Reason::Unanswered => "unanswered",
             Reason::Ipsec => "ipsec",
             Reason::Netfilter => "netfilter",
+            Reason::Ports => "ports",
             Reason::Loop => "loop",
             Reason::StateFile => "state_file",
             Reason::Log => "log",

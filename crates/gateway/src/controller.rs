@@ -219,7 +219,7 @@ impl Controller {
 
 impl Inner {
     /// Brings what the fast path has opened into the tables.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let random = || self.stock.take();
         let (state, mirror) = (self.nat64.state_mut(), &mut self.mirror);
         self.leases.settle(state, mirror, clock::monotonic, random);
@@ -327,6 +327,7 @@ mod tests {
             narrowest4: 1500,
             narrowest6: 1500,
             address6: None,
+            outside: None,
         };
         let text = "[translator]\nmode = \"nat64\"\npref64 = [\"64:ff9b::/96\"]\n[[nat64.pool4]]\naddress = \"192.0.2.0/29\"\n";
         let settings = config::parse(text, "nat64.toml", |_| ()).expect("a configuration");

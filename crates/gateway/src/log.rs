@@ -28,6 +28,8 @@ pub struct Log {
     ports_per_block: u16,
     /// The sources' fixed ports, which need no record.
     mappings: Option<Arc<Mappings>>,
+    /// The address in the tables that IPv4 hosts see as another one.
+    replaced: Option<(Ipv4Addr, Ipv4Addr)>,
 }
 
 impl Log {
@@ -41,6 +43,7 @@ impl Log {
                 blocks: blocks.map(|view| ((view.addr, view.first), view)).collect(),
                 ports_per_block: ports_per_block(nat64.config()),
                 mappings: nat64.state().pool().mappings().cloned(),
+                replaced: nat64.config().replaced(),
             }) as Box<dyn Records>
         })
     }
@@ -67,10 +70,15 @@ impl Log {
 
 impl Records for Log {
     fn event(&mut self, event: &Event) {
+        let seen = |binding| as_seen(binding, self.replaced);
         let session = |change, view: &SessionView| {
             if self.recorders.want_sessions() {
+                let view = SessionView {
+                    binding: seen(view.binding),
+                    ..*view
+                };
                 self.recorders
-                    .record(session_record(change, view, &self.prefixes));
+                    .record(session_record(change, &view, &self.prefixes));
             }
         };
         match event {
@@ -78,11 +86,11 @@ impl Records for Log {
                 if self.is_in_block(binding) => {}
             Event::BindingOpened(binding) => {
                 self.recorders
-                    .record(What::Binding(EntryChange::Created, *binding));
+                    .record(What::Binding(EntryChange::Created, seen(*binding)));
             }
             Event::BindingClosed(binding) => {
                 self.recorders
-                    .record(What::Binding(EntryChange::Deleted, *binding));
+                    .record(What::Binding(EntryChange::Deleted, seen(*binding)));
             }
             Event::SessionOpened(view) => session(EntryChange::Created, view),
             Event::SessionClosed(view) => session(EntryChange::Deleted, view),
@@ -106,7 +114,16 @@ impl Records for Log {
         self.prefixes = prefixes(config);
         self.ports_per_block = ports_per_block(config);
         self.mappings = state.pool().mappings().cloned();
+        self.replaced = config.replaced();
     }
+}
+
+/// Returns a binding with the address that IPv4 hosts see.
+fn as_seen(mut binding: Binding, replaced: Option<(Ipv4Addr, Ipv4Addr)>) -> Binding {
+    if let Some((_, outside)) = replaced.filter(|(inside, _)| *inside == binding.v4.addr) {
+        binding.v4.addr = outside;
+    }
+    binding
 }
 
 fn ports_per_block(config: &Nat64Config) -> u16 {
@@ -146,6 +163,7 @@ fn list(
 ) -> ListPosition {
     controller.look(|nat64| {
         let state = nat64.state();
+        let replaced = nat64.config().replaced();
         match place {
             ListPosition::Mapping(first) => match state.pool().mappings() {
                 Some(mappings) => list_mappings(mappings, nat64.config(), first, queue),
@@ -166,7 +184,7 @@ fn list(
                 for view in views.iter().filter(|v| !state.is_in_block(&v.binding)) {
                     queue.push(Record::now(What::Binding(
                         EntryChange::InForce,
-                        view.binding,
+                        as_seen(view.binding, replaced),
                     )));
                 }
                 let count = before + views.len() as u64;
@@ -179,10 +197,11 @@ fn list(
             ListPosition::Sessions(first, count) => {
                 let (views, next) = state.sessions_from(first, BUDGET);
                 let prefixes = prefixes(nat64.config());
-                for view in &views {
+                for mut view in views {
+                    view.binding = as_seen(view.binding, replaced);
                     queue.push(Record::now(session_record(
                         EntryChange::InForce,
-                        view,
+                        &view,
                         &prefixes,
                     )));
                 }

@@ -2,7 +2,8 @@
 //! Changes of the tables by the operator.
 
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_nat64::session::{BindError, SessionView};
+use diolkos_nat64::session::{BindError, Ended, SessionView};
+use std::net::Ipv4Addr;
 
 use super::controller::Controller;
 
@@ -23,6 +24,26 @@ impl Controller {
         let inner = &mut *self.lock();
         let state = inner.nat64.state_mut();
         state.unbind(protocol, v4, &mut inner.mirror)
+    }
+
+    /// The interface of the pool has another address: all bindings of the pool's own address end with their sessions, in the
+    /// fast path too, and static ones begin again. Records before it name the old address, and later ones the new one.
+    pub fn move_outside(&self, inside: Ipv4Addr, outside: Ipv4Addr) -> Ended {
+        let inner = &mut *self.lock();
+        inner.leases.end_all(inner.nat64.state_mut());
+        // What programs were opening meanwhile.
+        inner.settle();
+        inner.mirror.gather();
+        let state = inner.nat64.state_mut();
+        let ended = state.leave_address(inside, &mut inner.mirror);
+        inner.mirror.take_out();
+        inner.nat64.set_outside(outside);
+        if let Some(records) = &mut inner.mirror.records {
+            records.follow(inner.nat64.config());
+        }
+        let state = inner.nat64.state_mut();
+        state.bind_again(&ended.again, &mut inner.mirror);
+        ended
     }
 
     /// Ends a session, in the fast path too. `v4` is the external address and port of its binding, if known. Returns

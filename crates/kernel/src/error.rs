@@ -149,6 +149,18 @@ pub enum KernelError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// The kernel does not share the address of an interface with a NAT64.
+    #[error(
+        "the address of {interface} cannot be shared (nat64.pool4.interface): the kernel refuses {needs}: {source}"
+    )]
+    Sharing {
+        /// The interface.
+        interface: String,
+        /// The part, with the name of its kernel option.
+        needs: &'static str,
+        /// The kernel's error.
+        source: io::Error,
+    },
     /// A sysctl of forwarding cannot be read or written.
     #[error(
         "forwarding cannot be switched on ({source}), which packets through {tun} need: \
@@ -198,6 +210,7 @@ impl Classified for KernelError {
             E::NotPermitted { .. }
             | E::MasqueradeNotPermitted(_)
             | E::Masquerade { .. }
+            | E::Sharing { .. }
             | E::Forwarding { .. }
             | E::Note { .. } => Exit::Missing,
             E::Connect(_)
@@ -224,7 +237,11 @@ impl Classified for KernelError {
         use KernelError as E;
         matches!(
             self,
-            E::Read { .. } | E::Silent { .. } | E::Unconnected { .. } | E::Closed { .. }
+            E::Read { .. }
+                | E::Silent { .. }
+                | E::Unconnected { .. }
+                | E::Closed { .. }
+                | E::Sharing { .. }
         )
     }
 }

@@ -29,6 +29,7 @@ fn config() -> Nat64Config {
             ..Config::default()
         },
         pool4: vec![Pool4 {
+            interface: None,
             net: "198.18.0.0/25".parse().unwrap(),
             ports: 1024..=65535,
             protocols: Protocol::ALL.to_vec(),

@@ -42,6 +42,7 @@
 //!         ..Config::default()
 //!     },
 //!     pool4: vec![Pool4 {
+//!         interface: None,
 //!         net: "203.0.113.0/28".parse().unwrap(),
 //!         ports: 1024..=65535,
 //!         protocols: Protocol::ALL.to_vec(),

@@ -12,6 +12,7 @@ const KEY: [u64; 2] = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210];
 
 fn part(net: &str, ports: std::ops::RangeInclusive<u16>) -> Pool4 {
     Pool4 {
+        interface: None,
         net: net.parse().unwrap(),
         ports,
         protocols: Protocol::ALL.to_vec(),

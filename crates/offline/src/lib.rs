@@ -114,6 +114,7 @@ fn engine(settings: &Settings, world: &mut Environment) -> Result<Engine, Offlin
         narrowest4: AutoValues::OFFLINE_MTU,
         narrowest6: AutoValues::OFFLINE_MTU,
         address6: None,
+        outside: None,
     };
     // No kernel is involved that decrements the hop limit.
     let mut settings = settings.clone();

@@ -13,6 +13,7 @@ use super::error::RouterError;
 use super::routes::Routes;
 use diolkos_config::{Mode, Settings};
 use diolkos_kernel::net::Net;
+use diolkos_nat64::config::Binding;
 use diolkos_service::failure::Failure;
 
 /// Refuses a pool, and bindings of the configuration, with an address of this host.
@@ -48,6 +49,13 @@ pub async fn check_bound(
         device: device.to_owned(),
     }
     .into())
+}
+
+/// Refuses a binding whose port is not one that nodes have of the address of an interface.
+pub fn check_port(settings: &Settings, binding: &Binding) -> Result<(), Failure> {
+    let refused = settings.wan();
+    let refused = refused.and_then(|wan| wan.refuses(binding.protocol, binding.v4));
+    refused.map_or(Ok(()), |why| Err(RouterError::PortOfHost(why).into()))
 }
 
 fn refuse_own(own: &[Ipv4Addr], what: &str, net: Ipv4Net) -> Result<(), RouterError> {

@@ -45,6 +45,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
                 let device = &gateway.settings.translator.device;
                 let address = binding.v4.addr;
                 let fit = addresses::check_bound(self.net, device, &gateway.routes, address).await;
+                let fit = fit.and_then(|()| addresses::check_port(&gateway.settings, &binding));
                 let bound = gateway.of_state(|state| match fit.map(|()| state.bind(binding)) {
                     Ok(Ok(())) => Answer::Done,
                     Ok(Err(error)) => Answer::Misconfigured(format!("not bound: {error}")),

@@ -141,6 +141,7 @@ impl Gateway {
             cluster: None,
             forward,
             announcer: None,
+            outside: None,
             translation,
             controller,
             labels,

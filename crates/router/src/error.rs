@@ -32,7 +32,7 @@ pub enum RouterError {
     /// A pool or a binding has an address of the host.
     #[error(
         "{what}: {address} is an address of this host, which keeps it for its own connections: give the pool \
-         addresses of its own, and route them here"
+         addresses of its own, and route them here, or ports of an interface's address (nat64.pool4.interface)"
     )]
     OwnAddress {
         /// The key, or the request.
@@ -40,6 +40,9 @@ pub enum RouterError {
         /// The address.
         address: Ipv4Addr,
     },
+    /// A binding has a port of this host.
+    #[error("not bound: {0}")]
+    PortOfHost(String),
     /// A binding would have no packets.
     #[error(
         "not bound: no route leads {address} to {device}: add it to nat64.routes4, and reload"
@@ -180,6 +183,7 @@ impl Classified for RouterError {
             E::Contradiction { .. }
             | E::FixedKeyOfAll(_)
             | E::OwnAddress { .. }
+            | E::PortOfHost(_)
             | E::NotRouted { .. }
             | E::NotEthernet { .. }
             | E::OwnAnnounced { .. }
@@ -226,7 +230,8 @@ mod tests {
             (E::FixedKey("no".to_owned()), false, Exit::RunTime, "no"),
             (E::FixedKeyOfAll("no".to_owned()), false, Exit::Usage, "no"),
             (E::OwnAddress { what: "not bound".to_owned(), address }, false, Exit::Usage, "not bound: 192.0.2.1 is an address \
-              of this host, which keeps it for its own connections: give the pool addresses of its own, and route them here"),
+              of this host, which keeps it for its own connections: give the pool addresses of its own, and route them here, or ports of an interface's address \
+              (nat64.pool4.interface)"),
             (E::NotRouted { address, device: "nat0".to_owned() }, false, Exit::Usage, "not bound: no route leads 192.0.2.1 to \
               nat0: add it to nat64.routes4, and reload"),
             (E::Overlap { at: 1, own: "a".to_owned(), theirs: "b".to_owned(), device: "nat1".to_owned(), pid: "7".to_owned() },

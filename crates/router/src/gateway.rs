@@ -6,6 +6,7 @@ use std::sync::Arc;
 use diolkos_fastpath::{ForwardPath, Inline};
 use diolkos_sys::tun::Queue;
 
+use super::outside::Outside;
 use super::routes::Routes;
 use super::stateful::Stateful;
 use super::survey::device_mtu;
@@ -33,6 +34,8 @@ pub struct Gateway {
     pub forward: Option<ForwardPath>,
     // In the order in which they must end: answers end first, and nothing is led to a device that is gone.
     pub announcer: Option<Announcer>,
+    /// The address of an interface that nodes share.
+    pub outside: Option<Outside>,
     pub translation: Translation,
     /// The owner of a NAT64's tables.
     pub controller: Option<Arc<Controller>>,

@@ -23,6 +23,8 @@ mod idle_drivers;
 mod interfaces;
 mod lifecycle;
 mod loops;
+mod moves;
+mod outside;
 mod refresh;
 mod refusals;
 mod reload;
@@ -131,6 +133,8 @@ async fn serve_by(
     }
     let served = async {
         let metric = Routes::metric(&gateway.settings);
+        // Before any packet arrives.
+        gateway.share(&net).await?;
         gateway.routes.lead(&net, gateway.index, metric).await?;
         gateway.join_cluster(&net, expected, &host.watch).await?;
         gateway.announcer = Announcer::start(&net, &gateway.settings, &host.watch).await?;

@@ -9,7 +9,7 @@ use super::routes::Routes;
 use super::survey::{look_around, warn_of_narrow_links};
 use super::{addresses, interfaces, loops, rivals};
 use crate::announce::{self, Announcer};
-use diolkos_config::{fixed_keys, Settings};
+use diolkos_config::{fixed_keys, AutoValues, Settings};
 use diolkos_datapath::accept_local;
 use diolkos_kernel::net::{shown, Net};
 use diolkos_service::failure::Failure;
@@ -29,7 +29,11 @@ impl Gateway {
         if let Some(refusal) = fixed_keys::refusal(&self.settings, &new) {
             return Err(RouterError::FixedKey(refusal).into());
         }
-        let found = look_around(net, &new).await?;
+        let found = AutoValues {
+            // The tables follow it afterwards, and end what belongs to another one.
+            outside: self.found.outside,
+            ..look_around(net, &new).await?
+        };
         addresses::check(net, &new).await?;
         rivals::check(net, &new).await?;
         warn_of_narrow_links(net, &new).await?;
@@ -61,6 +65,9 @@ impl Gateway {
             return Err(failure);
         }
         (self.settings, self.found, self.routes) = (new, found, routes);
+        if let Err(failure) = self.share(net).await {
+            tracing::warn!("{failure}");
+        }
         loops::report(&self.settings);
         self.known.clone_from(&inline);
         if plans.is_empty() {

@@ -147,6 +147,20 @@ impl<'a, R: Fn() -> Result<Settings, Failure>> Router<'a, R> {
         self.look_at_networks().await;
     }
 
+    /// Follows the address that nodes share. An interface that comes back is news of links, too. A transient failure has the
+    /// caller look again.
+    async fn follow_outside(&mut self) -> Result<(), Failure> {
+        let followed = self.gateway.follow_outside(self.net).await;
+        self.find();
+        match followed {
+            Err(failure) if !failure.is_transient() => {
+                tracing::warn!("cannot follow the address that nodes share: {failure}");
+                Ok(())
+            }
+            followed => followed,
+        }
+    }
+
     fn look_at_forwarding(&mut self) {
         let now = self.gateway.forwarding.check();
         let now = now.into_iter().collect();
@@ -388,6 +402,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
 
     async fn look_at_routes(&mut self) -> Result<(), Failure> {
         self.look_at_refusals().await;
+        self.follow_outside().await?;
         self.look_for_obstacles().await;
         if let Err(failure) = self.gateway.look_at_loops(self.net).await {
             tracing::warn!("cannot determine which packets would come back: {failure}");
@@ -415,6 +430,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
     }
 
     async fn look_at_addresses(&mut self) -> Result<(), Failure> {
+        self.follow_outside().await?;
         let found = addresses::check(self.net, &self.gateway.settings).await;
         let said = found.err().map(|failure| failure.to_string());
         match (&self.contradiction, &said) {

@@ -4,6 +4,7 @@
 use diolkos_xlat::ConfigError;
 
 use super::error::RouterError;
+use super::outside;
 use diolkos_config::{self as config, AutoValues, Settings};
 use diolkos_kernel::net::{Link, Net};
 use diolkos_service::failure::Failure;
@@ -45,6 +46,7 @@ pub async fn look_around(net: &Net, settings: &Settings) -> Result<AutoValues, F
         narrowest4: narrowest4.unwrap_or(mtu),
         narrowest6: narrowest6.unwrap_or(mtu),
         address6: net.global_address6().await?,
+        outside: outside::found(net, settings).await?,
     };
     Ok(found)
 }

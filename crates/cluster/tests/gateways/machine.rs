@@ -221,6 +221,7 @@ fn configured(config: &Config) -> Nat64Config {
             ..Default::default()
         },
         pool4: vec![Pool4 {
+            interface: None,
             net: config.members[config.me.index()].pool4[0],
             ports: FIRST_PORT..=FIRST_PORT + PORTS - 1,
             protocols: PROTOCOLS.to_vec(),

@@ -335,6 +335,7 @@ mod tests {
         let mut config = Nat64Config::default();
         config.translator.pref64 = vec!["64:ff9b::/96".parse().expect("a prefix")];
         config.pool4 = vec![diolkos_nat64::config::Pool4 {
+            interface: None,
             net: "203.0.113.0/29".parse().expect("a network"),
             ports: 1024..=65535,
             protocols: vec![Protocol::Tcp],

@@ -67,6 +67,7 @@ impl Setup {
         let stateless =
             Setup::siit(name, pref64, &[]).having(|config| config.icmp = Icmp::default());
         let pool = Pool4 {
+            interface: None,
             net: "192.0.2.0/29".parse().unwrap(),
             ports: 1024..=65535,
             protocols: Protocol::ALL.to_vec(),

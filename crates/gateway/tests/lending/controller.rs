@@ -33,6 +33,7 @@ pub struct Controller {
 /// one.
 pub fn config(addresses: u8, ports: std::ops::RangeInclusive<u16>) -> Nat64Config {
     let part = |last| Pool4 {
+        interface: None,
         net: Ipv4Addr::new(192, 0, 2, last).into(),
         ports: ports.clone(),
         protocols: vec![Protocol::Udp, Protocol::Tcp],

@@ -20,6 +20,8 @@ pub(super) struct Address {
     pub is_global: bool,
     /// The kernel may choose the address for new connections: it has passed duplicate address detection and is not deprecated.
     pub is_fit: bool,
+    /// The kernel does not choose the address: another one of its network was there before.
+    pub is_secondary: bool,
     /// The preferred lifetime of the address is over (RFC 4862 section 5.5.4).
     pub is_deprecated: bool,
     /// Time at which its lifetimes were last set, for example by a router advertisement; hundredths of a second of the kernel's
@@ -64,6 +66,7 @@ impl Address {
             prefix_len: message.header.prefix_len,
             is_global: message.header.scope == AddressScope::Universe,
             is_fit: !flags.intersects(unfit),
+            is_secondary: flags.contains(AddressFlags::Secondary),
             is_deprecated: flags.contains(AddressFlags::Deprecated),
             confirmed: from_network.map(|info| info.tstamp),
         })
@@ -150,6 +153,21 @@ impl Net {
             IpAddr::V6(_) => None,
         });
         Ok(own.collect())
+    }
+
+    /// The address with which the kernel masquerades at an interface: the first global one that is not secondary. None if there
+    /// is none, or no such interface.
+    pub async fn primary_address4(&self, interface: &str) -> Result<Option<Ipv4Addr>, KernelError> {
+        let links = self.links().await?;
+        let Some(link) = links.iter().find(|link| link.name == interface) else {
+            return Ok(None);
+        };
+        let all = self.all_addresses().await?.into_iter();
+        let mut its = all.filter(|a| a.index == link.index && a.is_global && !a.is_secondary);
+        Ok(its.find_map(|a| match a.address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        }))
     }
 
     /// Returns how the interface's addresses relate to the prefix that contains `address`.

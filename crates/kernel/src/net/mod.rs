@@ -21,6 +21,7 @@ mod lookup;
 mod masquerade;
 mod neighbour;
 mod nexthop;
+mod nft;
 mod obstacles;
 mod outer;
 mod policies;
@@ -28,6 +29,7 @@ mod refusals;
 mod restore;
 mod route;
 mod settings;
+mod sharing;
 mod tun;
 mod tunnel;
 mod watcher;
@@ -60,6 +62,7 @@ pub use policies::{Policies, PolicyNews};
 pub use refusals::Discard;
 pub use restore::{shown, DeviceConfig};
 pub use route::{Added, Route4, Route6};
+pub use sharing::{Share, Sharing};
 pub use watcher::{Event, News, RouteNews};
 
 /// Time limit for one request. The kernel answers most within a millisecond; a million routes take seconds.

@@ -38,6 +38,7 @@ impl Nat64Config {
         let pools = Arc::new(Pools::of(&self.pool4));
         self.check_pool(&pools, &mut add);
         self.check_sources(&pools, &mut add);
+        self.check_wan(&mut add);
         self.check_bindings(&pools, &mut add);
         self.check_timeouts(&mut add);
         self.check_limits(&mut add);
@@ -325,6 +326,7 @@ mod tests {
                 ..Config::default()
             },
             pool4: vec![Pool4 {
+                interface: None,
                 net: "192.0.2.0/28".parse().unwrap(),
                 ports: 1024..=65535,
                 protocols: Protocol::ALL.to_vec(),
@@ -354,6 +356,7 @@ mod tests {
         bad.pool4[0].protocols.clear();
         #[allow(clippy::reversed_empty_ranges)]
         bad.pool4.push(Pool4 {
+            interface: None,
             net: "224.0.0.0/8".parse().unwrap(),
             ports: 9..=8,
             protocols: vec![Protocol::Udp],

@@ -12,6 +12,7 @@ mod numbered;
 mod overlap;
 mod owners;
 mod pools;
+mod wan;
 
 pub use diolkos_xlat::verdict::Gateway;
 pub use endpoint::{Endpoint4, Endpoint6};
@@ -20,6 +21,7 @@ pub use mapping::{Figures, Mapping, PortRange};
 pub use mappings::Mappings;
 pub use owners::{Owners, MOST_GATEWAYS};
 pub use pools::{PoolId, Pools, DEFAULT_POOL};
+pub use wan::Wan;
 
 use diolkos_xlat::config::Config;
 #[cfg(feature = "file")]
@@ -28,6 +30,7 @@ use diolkos_xlat::config::{auto, network};
 use file::seconds;
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -109,6 +112,13 @@ pub struct Pool4 {
         serde(default, skip_serializing_if = "Vec::is_empty")
     )]
     pub sources: Vec<Ipv6Net>,
+    /// The interface whose own address packets have beyond it, with the same ports. `address` is then one that only this
+    /// router knows, and the other ports of the interface stay the router's.
+    #[cfg_attr(
+        feature = "file",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
+    pub interface: Option<String>,
 }
 
 /// A static binding: packets pass in both directions without a prior packet. Its IPv4 address need not be in the pool.
@@ -254,6 +264,8 @@ pub struct Nat64Config {
     pub translator: Config,
     /// The pool. An address may occur several times, with different ports or protocols.
     pub pool4: Vec<Pool4>,
+    /// The address that the interface of a part has, once it is known.
+    pub outside: Option<Ipv4Addr>,
     /// Static bindings.
     pub bindings: Vec<Binding>,
     /// Set if sources get port blocks.

@@ -49,6 +49,7 @@ mod tests {
 
     fn part(net: &str, ports: std::ops::RangeInclusive<u16>, protocols: &[Protocol]) -> Pool4 {
         Pool4 {
+            interface: None,
             net: net.parse().unwrap(),
             ports,
             protocols: protocols.to_vec(),

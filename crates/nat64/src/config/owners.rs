@@ -102,6 +102,7 @@ mod tests {
                 ..Config::default()
             },
             pool4: vec![Pool4 {
+                interface: None,
                 net: net("192.0.2.0/31"),
                 ports: 1024..=65535,
                 protocols: Protocol::ALL.to_vec(),

@@ -196,6 +196,7 @@ mod tests {
 
     fn part(net: &str, sources: &[&str]) -> Pool4 {
         Pool4 {
+            interface: None,
             net: net.parse().expect("a network"),
             ports: 1024..=65535,
             protocols: Protocol::ALL.to_vec(),

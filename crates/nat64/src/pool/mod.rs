@@ -389,6 +389,7 @@ mod tests {
     #[test]
     fn addresses_of_a_kind_share_what_they_have_alike() {
         let part = |net: String, ports| Pool4 {
+            interface: None,
             net: net.parse().expect("a network"),
             ports,
             protocols: Protocol::ALL.to_vec(),

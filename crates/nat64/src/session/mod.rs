@@ -36,6 +36,7 @@ mod inherit;
 mod lending;
 mod limit;
 mod look;
+mod moved;
 mod operate;
 mod rate;
 mod reload;
@@ -54,6 +55,7 @@ pub use event::{BindingView, BlockView, Event, Missing, SessionView, Watcher, Wa
 pub use expire::Due;
 pub use holding::{Holding, QuotaUse};
 pub use look::Recipient;
+pub use moved::Ended;
 pub use operate::{BindError, Usage};
 pub use tcp::{Lifetime, Segment, SessionState, Side};
 pub(crate) use trace::come_back;

@@ -238,6 +238,12 @@ impl Nat64 {
         self.translator.mapper()
     }
 
+    /// IPv4 hosts see this address of the interface of the pool from now on ([`crate::config::Wan`]).
+    pub fn set_outside(&mut self, outside: std::net::Ipv4Addr) {
+        self.config.outside = Some(outside);
+        self.state.set_outside(outside);
+    }
+
     /// The configuration, including the defaults that depend on other keys.
     pub fn config(&self) -> &Nat64Config {
         &self.config

@@ -25,6 +25,7 @@ pub fn config() -> Nat64Config {
             ..Config::default()
         },
         pool4: vec![Pool4 {
+            interface: None,
             net: "203.0.113.1/32".parse().unwrap(),
             ports: 1024..=65535,
             protocols: Protocol::ALL.to_vec(),

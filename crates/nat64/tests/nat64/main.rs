@@ -6,6 +6,7 @@
 //! * `model`, `agreement`, `given_back_model`, `given_back`: the tables compared with a model that is too simple to be
 //!   wrong.
 //! * `packets`, `errors`, `fragments`, `fragment_floods`, `hairpin`: whole packets ([`diolkos_nat64`]).
+//! * `moved`: an address that has become another one.
 //! * `pools_by_source`: an address of a pool never goes to a node outside of it.
 //! * `robust`: long sequences of invalid packets.
 //! * `traces`: traces predict the real translation.
@@ -35,6 +36,7 @@ mod inherit;
 mod labels;
 mod limits;
 mod model;
+mod moved;
 mod onward;
 mod packets;
 mod pools_by_source;

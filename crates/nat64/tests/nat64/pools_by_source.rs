@@ -39,6 +39,7 @@ const C: &str = "2001:db8:c::/48";
 
 fn part(net: &str, sources: &[&str]) -> Pool4 {
     Pool4 {
+        interface: None,
         net: net.parse().unwrap(),
         ports: FIRST..=LAST,
         protocols: Protocol::ALL.to_vec(),

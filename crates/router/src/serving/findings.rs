@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use super::Router;
 use crate::announce::Announcer;
 use crate::bypassed;
+use crate::outside::Outside;
 use crate::routes::Routes;
 use diolkos_config::Settings;
 use diolkos_control::translator::{Finding, FindingKind, Reason};
@@ -82,7 +83,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Router<'_, R> {
         let bypassed = bypassed::findings(&gateway.settings, has_programs, &self.bypassed.now());
         let now = self.unannounced.findings(gateway.translated());
         let taken = gateway.announcer.iter().flat_map(Announcer::findings);
-        let now = now.into_iter().chain(bypassed).chain(taken);
+        let outside = gateway.outside.iter().flat_map(Outside::findings);
+        let now = now.into_iter().chain(bypassed).chain(taken).chain(outside);
         let now: BTreeSet<Finding> = now.chain(gateway.cluster_findings()).collect();
         for new in now.difference(&self.findings) {
             tracing::warn!("{}", new.text);

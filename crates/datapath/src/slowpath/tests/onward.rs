@@ -57,6 +57,7 @@ fn gateway() -> (QueueReader, UnixDatagram) {
             ..Config::default()
         },
         pool4: vec![Pool4 {
+            interface: None,
             net: "203.0.113.0/28".parse().expect("a network"),
             ports: 1024..=65535,
             protocols: Protocol::ALL.to_vec(),

@@ -58,6 +58,7 @@ fn snapshot(links: &[(u32, u32)], addresses: &[(u32, &str)]) -> Snapshot {
         prefix_len: 64,
         is_global: true,
         is_fit: true,
+        is_secondary: false,
         is_deprecated: false,
         confirmed: None,
     });

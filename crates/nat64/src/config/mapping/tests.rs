@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 fn config(sources: &[&str], pool: &[&str], ports: Option<u32>, overflow: u8) -> Nat64Config {
     let part = |net: &&str| Pool4 {
+        interface: None,
         net: net.parse().expect("a network"),
         ports: 1024..=65535,
         protocols: Protocol::ALL.to_vec(),

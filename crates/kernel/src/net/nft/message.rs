@@ -19,10 +19,18 @@ const NFNL_MSG_BATCH_END: u16 = 0x11;
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
 // linux/netfilter.h
 const NFPROTO_UNSPEC: u8 = 0;
-const NFPROTO_IPV6: u8 = 10;
+
+/// The family of a table (linux/netfilter.h).
+#[derive(Clone, Copy)]
+pub enum Family {
+    /// `NFPROTO_IPV4`
+    Ipv4 = 2,
+    /// `NFPROTO_IPV6`
+    Ipv6 = 10,
+}
 
 /// A message, and the kernel feature that it needs.
-pub(super) struct Message {
+pub struct Message {
     pub kind: u16,
     pub flags: u16,
     pub attributes: Vec<u8>,
@@ -30,7 +38,7 @@ pub(super) struct Message {
 }
 
 /// Joins messages into one batch: the kernel carries out everything between the begin and the end message as a whole.
-pub(super) fn batch(messages: &[Message], sequence: &mut u32) -> Vec<u8> {
+pub(super) fn batch(of: Family, messages: &[Message], sequence: &mut u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut add = |kind: u16, flags: u16, family: u8, resource: u16, attributes: &[u8]| {
         // struct nlmsghdr, struct nfgenmsg; a message has a few hundred bytes at most.
@@ -57,7 +65,7 @@ pub(super) fn batch(messages: &[Message], sequence: &mut u32) -> Vec<u8> {
         add(
             kind,
             message.flags | NLM_F_ACK,
-            NFPROTO_IPV6,
+            of as u8,
             0,
             &message.attributes,
         );
@@ -95,7 +103,7 @@ pub(super) fn read(mut bytes: &[u8]) -> Vec<(u32, io::Error)> {
     answers
 }
 
-pub(super) fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
+pub fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     let len = (4 + value.len()) as u16;
     bytes.extend(len.to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
@@ -103,15 +111,15 @@ pub(super) fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
-pub(super) fn text(bytes: &mut Vec<u8>, kind: u16, value: &str) {
+pub fn text(bytes: &mut Vec<u8>, kind: u16, value: &str) {
     attribute(bytes, kind, &[value.as_bytes(), &[0]].concat());
 }
 
-pub(super) fn number(bytes: &mut Vec<u8>, kind: u16, value: u32) {
+pub fn number(bytes: &mut Vec<u8>, kind: u16, value: u32) {
     attribute(bytes, kind, &value.to_be_bytes());
 }
 
-pub(super) fn nest(bytes: &mut Vec<u8>, kind: u16, inner: impl FnOnce(&mut Vec<u8>)) {
+pub fn nest(bytes: &mut Vec<u8>, kind: u16, inner: impl FnOnce(&mut Vec<u8>)) {
     let mut value = Vec::new();
     inner(&mut value);
     attribute(bytes, kind | NLA_F_NESTED, &value);
