@@ -39,7 +39,7 @@ impl Controller {
         inner.mirror.take_out();
         inner.nat64.set_outside(outside);
         if let Some(records) = &mut inner.mirror.records {
-            records.follow(inner.nat64.config());
+            records.follow(inner.nat64.config(), inner.nat64.state());
         }
         let state = inner.nat64.state_mut();
         state.bind_again(&ended.again, &mut inner.mirror);

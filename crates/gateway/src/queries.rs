@@ -163,6 +163,7 @@ mod tests {
             ports: 1024..=1151,
             protocols: Protocol::ALL.to_vec(),
             sources: vec![format!("2001:db8:{n:x}::/48").parse().expect("a prefix")],
+            interface: None,
         };
         let parts: Vec<Pool4> = (0..1200).map(part).collect();
         let mut pool = Pool::new(&parts, false, [1, 2]);

@@ -17,6 +17,7 @@ fn config(sources: &[&str], pool4: &[(&str, &[&str])], ports: Option<u32>) -> Na
         ports: 1024..=65535,
         protocols: Protocol::ALL.to_vec(),
         sources: sources.iter().map(|text| net(text)).collect(),
+        interface: None,
     };
     Nat64Config {
         translator: Config {
@@ -365,6 +366,7 @@ proptest! {
                 ports: if lists[list].is_empty() { lows[0] } else { lows[list] }..=high,
                 protocols: Protocol::ALL.to_vec(),
                 sources: lists[list].clone(),
+                interface: None,
             });
         }
         if config.pool4.iter().any(|part| part.sources.is_empty()) {
