@@ -330,10 +330,10 @@ impl Leases {
     /// Returns true if a lease has not been used for too long.
     fn is_over(&self, held: &GrantedLease, state: &State) -> bool {
         let unused = self.sweeps.wrapping_sub(held.last_used);
-        if unused < SWEEPS || unused >= KEPT_SWEEPS {
-            return unused >= SWEEPS;
+        if unused < SWEEPS {
+            return false;
         }
-        if held.is_wide || held.sessions > KEPT_SESSIONS {
+        if unused >= KEPT_SWEEPS || held.is_wide || held.sessions > KEPT_SESSIONS {
             return true;
         }
         let room = self.room(held.node, state, early::END);
