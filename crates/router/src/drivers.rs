@@ -243,6 +243,8 @@ impl Candidate {
                     Sends::Nothing if self.driver == VETH => {
                         "sends nothing: its peer has neither GRO (`ethtool -K PEER gro on`) nor an XDP program"
                     }
+                    // Its driver says that it sends frames once a program is attached, which is told then.
+                    Sends::Nothing if self.driver == VIRTIO => "sends nothing yet: tc sends until it does",
                     Sends::Nothing => "sends nothing, so tc sends what leaves there",
                     Sends::Frames => "sends frames in one buffer",
                     Sends::Buffers => "sends frames in any number of buffers",
