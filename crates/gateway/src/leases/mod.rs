@@ -317,27 +317,32 @@ impl Leases {
             return;
         }
         self.sweeps = self.sweeps.wrapping_add(1);
+        // Asked once for each pool, since it takes longer than all else here.
+        let mut is_plenty: HashMap<PoolId, bool> = HashMap::new();
         for _ in 0..self.held.len().div_ceil(SWEEPS as usize) {
             let place = self.next_sweep;
             self.next_sweep = (place + 1) % self.held.len();
-            let held = self.held[place].as_deref();
-            if held.is_some_and(|held| self.is_over(held, state)) {
+            let Some(held) = self.held[place].as_deref() else {
+                continue;
+            };
+            let unused = self.sweeps.wrapping_sub(held.last_used);
+            let is_kept = unused < SWEEPS
+                || unused < KEPT_SWEEPS
+                    && !held.is_wide
+                    && held.sessions <= KEPT_SESSIONS
+                    && *is_plenty
+                        .entry(held.pool)
+                        .or_insert_with(|| self.is_plenty(held.node, state));
+            if !is_kept {
                 self.end(place, state);
             }
         }
     }
 
-    /// Returns true if a lease has not been used for too long.
-    fn is_over(&self, held: &GrantedLease, state: &State) -> bool {
-        let unused = self.sweeps.wrapping_sub(held.last_used);
-        if unused < SWEEPS {
-            return false;
-        }
-        if unused >= KEPT_SWEEPS || held.is_wide || held.sessions > KEPT_SESSIONS {
-            return true;
-        }
-        let room = self.room(held.node, state, early::END);
-        room.sessions == 0 || room.ports.contains(&0)
+    /// Returns true if one part in [`early::END`] of each limit of a node is neither used nor lent.
+    fn is_plenty(&self, node: Ipv6Addr, state: &State) -> bool {
+        let room = self.room(node, state, early::END);
+        room.sessions > 0 && !room.ports.contains(&0)
     }
 
     /// Takes all leases back. What programs open at this very moment they report later.
