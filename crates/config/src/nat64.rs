@@ -56,7 +56,7 @@ section! {
         #[serde(with = "number")]
         #[schemars(schema_with = "number::schema")]
         new_sessions_per_source: Option<u32> = None, Live;
-        /// The same for the nodes of one site together, of each of `site_prefix_lens`.
+        /// The same for the nodes of one site together: of the longest of `site_prefix_lens`.
         #[serde(with = "number")]
         #[schemars(schema_with = "number::schema")]
         new_sessions_per_site: Option<u32> = None, Live;

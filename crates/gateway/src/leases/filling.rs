@@ -15,9 +15,9 @@ const SESSIONS_PER_PORT: u32 = 8;
 /// Maximum number of sessions in a filling. At 100 000 a second they last while the controller waits for a CPU that
 /// others use.
 const MOST_SESSIONS: u32 = 8192;
-/// Where there are many nodes, a filling that is not used up fast has about one part in so many of the sessions that may still
-/// be lent, and half as many ports in each queue: so as many nodes as there are places have leases at once, and the more
-/// are lent, the smaller they are.
+/// The first filling of a lease has at most one part in so many of the sessions that may still be lent to all nodes, and half
+/// as many ports in each queue: so the more is lent, the smaller new leases are, and as many nodes as there are places find
+/// something.
 const NODES: u32 = 1 << 17;
 /// Beyond what goes with its ports, a filling gets 1/`PARTS` of what may still be lent, so that something is left for
 /// other nodes.
@@ -25,19 +25,40 @@ const PARTS: u32 = 64;
 
 impl Leases {
     /// Counts a session of the node of a lease. With the last one before it is warm, the lease is no longer early.
-    pub(super) fn note_opened(&mut self, place: usize) {
+    pub(super) fn note_opened(&mut self, place: usize, state: &State) {
         let Some(held) = &mut self.held[place] else {
             return;
         };
         held.opened = (held.opened + 1).min(WARM);
         if held.is_early && held.opened == WARM {
             held.is_early = false;
-            for filling in held.filling.iter_mut().filter(|filling| **filling > 0) {
-                *filling = FIRST;
-            }
-            let node = held.node;
+            let (node, filling) = (held.node, held.filling);
             self.early.remove(&self.terms, node);
+            for at in (0..LENT.len()).filter(|&at| filling[at] > 0) {
+                self.want(place, at, FIRST, state);
+            }
         }
+    }
+
+    /// Sets what the first filling of a lease is to have of a protocol: at most so many ports in each queue, and fewer where
+    /// there are many nodes. Use that is faster makes it more.
+    pub(super) fn want(&mut self, place: usize, at: usize, ports: u32, state: &State) {
+        let Some(held) = &self.held[place] else {
+            return;
+        };
+        let left = self.room_of_all(held.node, state, MARGIN);
+        let Some(held) = &mut self.held[place] else {
+            return;
+        };
+        if held.is_early {
+            held.filling[at] = held.filling[at].max(ports.min(early::PORTS));
+            held.sessions = held.sessions.max(early::SESSIONS);
+            return;
+        }
+        let fair = (left.ports[at] / (2 * NODES)).max(early::PORTS);
+        held.filling[at] = held.filling[at].max(ports.min(fair));
+        let fair = (left.sessions / NODES).max(early::SESSIONS);
+        held.sessions = held.sessions.max(sessions_of(held.filling).min(fair));
     }
 
     /// Refills a lease, with more than before if it is used up fast. `pending` is what the node may have besides, which the
@@ -67,17 +88,11 @@ impl Leases {
         let mut more = Lent::default();
         let left = fast.sessions(place);
         let most_ports = fast.most_ports(place);
-        if !is_early && sessions <= sessions_of(filling) {
-            let fair = (room.sessions / NODES).max(early::SESSIONS);
-            sessions = sessions_of(filling).min(fair);
-        }
-        let is_short = left * 2 <= sessions && !is_early;
+        // Where rates allow less, that is no sign of fast use.
+        let allowed = state.lendable_sessions(whose.0);
+        let wanted = sessions.min(left.saturating_add(allowed));
+        let is_short = !is_early && wanted > 0 && left * 2 <= wanted;
         let (mut needs_room, mut is_lacking) = (false, false);
-        for (filling, room) in filling.iter_mut().zip(room.ports) {
-            if !is_early && (1..=2 * FIRST).contains(filling) {
-                *filling = (*filling).min((room / (2 * NODES)).max(early::PORTS));
-            }
-        }
         for (at, filling) in filling.iter_mut().enumerate() {
             let ports = queues_of(at).map(|queue| fast.ports(place, queue));
             if is_short || (!is_early && ports[0].min(ports[1]) * 2 <= *filling) {
@@ -95,7 +110,7 @@ impl Leases {
         more.sessions = sessions
             .saturating_sub(left)
             .min(room.sessions)
-            .min(state.lendable_sessions(whose.0));
+            .min(allowed);
         state.note_lent(whose.0, more.sessions.into());
         fast.add_sessions(place, more.sessions);
         for at in 0..LENT.len() {

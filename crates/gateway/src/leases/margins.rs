@@ -34,20 +34,10 @@ impl Leases {
     /// Returns what may be lent to a node in addition to what it has, if one part in `margin` of each limit remains.
     pub(super) fn room(&self, node: Ipv6Addr, state: &State, margin: u32) -> Lent {
         let used = state.usage(node);
-        let room = |limit: u32, used: u32, lent: u32| {
-            let lendable = limit.saturating_sub((limit / margin).max(LEAST_MARGIN));
-            lendable.saturating_sub(used.saturating_add(lent))
-        };
+        let room = |limit, used, lent| within(margin, limit, used, lent);
         let pool = self.terms.pools.of_node(node);
         let (sessions, bindings, ports) = self.terms.lendable(state, pool);
-        let of_bindings = room(bindings.all, used.bindings, self.lent.all_ports());
-        let mut least = Lent {
-            sessions: room(sessions.all, used.sessions, self.lent.sessions),
-            ports: [0, 1].map(|at| {
-                // The number of free ports already excludes lent ones: a lent port is taken.
-                of_bindings.min(room(ports[at].lendable.all, ports[at].taken, 0))
-            }),
-        };
+        let mut least = self.room_of_all(node, state, margin);
         for prefix in self.terms.prefixes(node) {
             let level = prefix.0;
             let lent = self.lent_to.get(&prefix);
@@ -63,6 +53,21 @@ impl Leases {
             }
         }
         least
+    }
+
+    /// Returns what may be lent to all nodes of the pool of one, in addition to what they have.
+    pub(super) fn room_of_all(&self, node: Ipv6Addr, state: &State, margin: u32) -> Lent {
+        let counts = state.counts();
+        let pool = self.terms.pools.of_node(node);
+        let (sessions, bindings, ports) = self.terms.lendable(state, pool);
+        let of_bindings = within(margin, bindings.all, counts.bindings, self.lent.all_ports());
+        Lent {
+            sessions: within(margin, sessions.all, counts.sessions, self.lent.sessions),
+            ports: [0, 1].map(|at| {
+                // The number of free ports already excludes lent ones: a lent port is taken.
+                of_bindings.min(within(margin, ports[at].lendable.all, ports[at].taken, 0))
+            }),
+        }
     }
 
     /// Ends leases where a limit, or the end of the pool, is near that others may reach; early ones sooner.
@@ -152,4 +157,10 @@ impl Leases {
         }
         None
     }
+}
+
+/// Returns what is left of a limit of which one part in `margin` is kept.
+fn within(margin: u32, limit: u32, used: u32, lent: u32) -> u32 {
+    let lendable = limit.saturating_sub((limit / margin).max(LEAST_MARGIN));
+    lendable.saturating_sub(used.saturating_add(lent))
 }

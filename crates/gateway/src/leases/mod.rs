@@ -34,7 +34,6 @@ use super::fastpath::FastPath;
 use super::mirror::Mirror;
 use super::terms::{at_of, Lent, PoolPrefix, Terms, LENT};
 use early::Early;
-use filling::sessions_of;
 use margins::MARGIN;
 use warm::{Warm, WARM};
 
@@ -208,24 +207,13 @@ impl Leases {
                 None => return,
             },
         };
-        self.note_opened(place);
+        self.note_opened(place, state);
         let is_wide = self
             .fast
             .as_ref()
             .is_some_and(|fast| fast.most_ports(place) >= WIDE_PORTS);
-        if let Some(held) = &mut self.held[place] {
-            let first = match (held.is_early, is_wide) {
-                (true, _) => early::PORTS,
-                (false, true) => FIRST_WIDE,
-                (false, false) => FIRST,
-            };
-            held.filling[at] = held.filling[at].max(first);
-            let sessions = match held.is_early {
-                true => early::SESSIONS,
-                false => sessions_of(held.filling),
-            };
-            held.sessions = held.sessions.max(sessions);
-        }
+        let first = if is_wide { FIRST_WIDE } else { FIRST };
+        self.want(place, at, first, state);
         self.fill(place, Lent::default(), state, mirror, &mut random);
     }
 
@@ -286,7 +274,7 @@ impl Leases {
         let (Some(fast), Some(address)) = (&self.fast, state.address_of(node)) else {
             return false;
         };
-        if self.terms.nothing || room.sessions == 0 {
+        if self.terms.nothing || room.sessions.min(state.lendable_sessions(node)) == 0 {
             return false;
         }
         let term = fast.assign(place, node, address, size);
@@ -317,8 +305,8 @@ impl Leases {
             return;
         }
         self.sweeps = self.sweeps.wrapping_add(1);
-        // Asked once for each pool, since it takes longer than all else here.
-        let mut is_plenty: HashMap<PoolId, bool> = HashMap::new();
+        // What is left of three quarters of each limit; asked once for each pool, since it takes longer than all else here.
+        let mut left: HashMap<PoolId, Lent> = HashMap::new();
         for _ in 0..self.held.len().div_ceil(SWEEPS as usize) {
             let place = self.next_sweep;
             self.next_sweep = (place + 1) % self.held.len();
@@ -326,23 +314,19 @@ impl Leases {
                 continue;
             };
             let unused = self.sweeps.wrapping_sub(held.last_used);
-            let is_kept = unused < SWEEPS
-                || unused < KEPT_SWEEPS
-                    && !held.is_wide
-                    && held.sessions <= KEPT_SESSIONS
-                    && *is_plenty
-                        .entry(held.pool)
-                        .or_insert_with(|| self.is_plenty(held.node, state));
+            let mut is_plenty = || {
+                let left = left
+                    .entry(held.pool)
+                    .or_insert_with(|| self.room_of_all(held.node, state, early::END));
+                let mut uses = left.ports.iter().zip(held.filling);
+                left.sessions > 0 && uses.all(|(&ports, filling)| ports > 0 || filling == 0)
+            };
+            let is_small = !held.is_early && !held.is_wide && held.sessions <= KEPT_SESSIONS;
+            let is_kept = unused < SWEEPS || unused < KEPT_SWEEPS && is_small && is_plenty();
             if !is_kept {
                 self.end(place, state);
             }
         }
-    }
-
-    /// Returns true if one part in [`early::END`] of each limit of a node is neither used nor lent.
-    fn is_plenty(&self, node: Ipv6Addr, state: &State) -> bool {
-        let room = self.room(node, state, early::END);
-        room.sessions > 0 && !room.ports.contains(&0)
     }
 
     /// Takes all leases back. What programs open at this very moment they report later.
@@ -374,7 +358,7 @@ impl Leases {
         let place = self.place_of(set, |held| (held.node, held.term) == whose)?;
         self.held[place].as_mut()?.last_used = self.sweeps;
         if opening.report != Report::Unwanted {
-            self.note_opened(place);
+            self.note_opened(place, state);
         }
         let sessions = u32::from(opening.report != Report::Unwanted);
         let ports = u32::from(opening.report != Report::Opened);

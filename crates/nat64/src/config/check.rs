@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The contradictions that [`Nat64Config::check`] reports, in the order of the keys.
 
-use super::limits::{MOST_BURST, MOST_RATE};
+use super::limits::{LevelKind, MOST_BURST, MOST_RATE};
 use super::{
     overlap, Binding, Mappings, Nat64Config, Pools, Protocol, MAX_ENTRIES, MAX_POOL_ADDRESSES,
     MAX_TIMEOUT,
@@ -235,6 +235,24 @@ impl Nat64Config {
                     format!("{rate} is above {MOST_RATE}"),
                 ),
                 _ => {}
+            }
+        }
+        for (name, rate, kind, advice) in [
+            (
+                "new_sessions_per_host",
+                limits.new_sessions_per_host,
+                LevelKind::Host,
+                "a source is one address (nat64.source_prefix_len): set new_sessions_per_source",
+            ),
+            (
+                "new_sessions_per_site",
+                limits.new_sessions_per_site,
+                LevelKind::Site,
+                "no prefix of nat64.site_prefix_lens is wider than a source",
+            ),
+        ] {
+            if rate.is_some() && !limits.levels().any(|level| level.kind == kind) {
+                add(format!("nat64.{name}"), format!("has no effect: {advice}"));
             }
         }
         if !(1..=MOST_BURST).contains(&limits.new_sessions_burst) {

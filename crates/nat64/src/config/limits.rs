@@ -39,7 +39,7 @@ pub struct Limits {
     /// count.
     pub site_prefix_lens: [u8; MAX_SITES],
     /// Sessions that one address may open a second (RFC 6888 REQ-5 B); none: as many as it can. The same for a source, and
-    /// for a site of each length.
+    /// for a site of the longest length.
     pub new_sessions_per_host: Option<u32>,
     /// Like `new_sessions_per_host`.
     pub new_sessions_per_source: Option<u32>,

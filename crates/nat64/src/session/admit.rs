@@ -145,8 +145,9 @@ impl State {
     }
 
     /// The same for the node of a binding, by the number of its entry.
-    pub(super) fn admit_rate_of(&self, entry: u32) -> Result<(), Reason> {
-        rate_result(self.sources.is_too_fast(entry, self.clock.now()))
+    pub(super) fn admit_rate_of(&self, whose: Whose, entry: u32) -> Result<(), Reason> {
+        let sources = self.sources_of(whose);
+        rate_result(sources.is_too_fast(entry, self.clock.now()))
     }
 
     /// Checks the additional limits for a session that `peer` opens from the IPv4 side, with a binding for

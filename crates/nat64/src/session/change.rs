@@ -225,17 +225,17 @@ impl State {
         self.admit_session(side, whose, &node)?;
         match side {
             Side::V4 => self.admit_from_outside(&node, whose, binding.outside, peer),
-            Side::V6 if whose == Whose::Own => self.admit_rate_of(binding.source),
-            Side::V6 => Ok(()),
+            // A flow that another gateway has served; there is one at most for each binding that came back.
+            Side::V6 if binding.origin == Origin::Inherited && binding.sessions == 0 => Ok(()),
+            Side::V6 => self.admit_rate_of(whose, binding.source),
         }
     }
 
     /// Counts a session that the node of a binding opens now.
     pub(super) fn note_rate(&mut self, bib: u32) {
-        let binding = &self.bib[bib];
-        if binding.whose() == Whose::Own {
-            self.sources.spend(binding.source, self.clock.now());
-        }
+        let (source, whose) = (self.bib[bib].source, self.bib[bib].whose());
+        let now = self.clock.now();
+        self.sources_mut_of(whose).spend(source, now);
     }
 
     pub(super) fn add_session(

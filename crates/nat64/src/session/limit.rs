@@ -165,13 +165,18 @@ impl Sources {
         self.rates = Some(rates);
     }
 
-    /// Returns the number of sessions that may be lent to a node as far as rates go.
+    /// Returns the number of sessions that may be lent to a node as far as rates go; with rates, none to a node without state.
     pub fn lendable(&self, node: Ipv6Addr, now: Millis) -> u32 {
         let Some(rates) = &self.rates else {
             return u32::MAX;
         };
-        let its = self.chain(self.entry_of(node));
-        let least = its.filter_map(|(at, level)| rates.lendable(at, level, now));
+        let at = self.entry_of(node);
+        if at == NONE {
+            return 0;
+        }
+        let least = self
+            .chain(at)
+            .filter_map(|(at, level)| rates.lendable(at, level, now));
         least
             .min()
             .map_or(u32::MAX, |least| least.min(u64::from(u32::MAX)) as u32)

@@ -121,8 +121,8 @@ fn what_is_lent_counts_until_it_is_opened_or_taken_back() {
     let (node, mut next) = (e6("2001:db8::1", 1), 1);
     assert_eq!(
         t.state.lendable_sessions(node.addr),
-        u32::MAX,
-        "a node without state has spent nothing"
+        0,
+        "a node without state has no lease"
     );
     t.out(UDP, node, "192.0.2.9:1", OTHER).unwrap();
     // Half of the burst of 20, so that the controller can open some for others.
