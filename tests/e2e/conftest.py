@@ -15,6 +15,7 @@ import pytest
 from cluster import ClusterNetwork
 from direct import Probe
 from dns64 import Dns64Network
+from home import HomeNetwork
 from nat64 import Nat64Network
 from network import Network, Unsettled
 from pktgen import PktgenNetwork
@@ -124,6 +125,13 @@ def pref64() -> Iterator[Pref64Network]:
 def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
     """An IPv4 host, a stateful translator's router and an IPv6 host behind it; see `nat64`. Its parameter is the datapath."""
     with standing(lambda: Nat64Network(program(), datapath=getattr(request, "param", "auto"))) as network:
+        yield network
+
+
+@pytest.fixture
+def home(request: pytest.FixtureRequest) -> Iterator[HomeNetwork]:
+    """A household, whose router has one IPv4 address; see `home`. Its parameter is the datapath."""
+    with standing(lambda: HomeNetwork(program(), datapath=getattr(request, "param", "auto"))) as network:
         yield network
 
 

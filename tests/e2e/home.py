@@ -51,6 +51,17 @@ def is_of_nodes(port: int) -> bool:
     return FIRST <= port <= LAST
 
 
+def answered(sock: socket.socket) -> bytes:
+    """What arrives at a socket, or nothing within half a second."""
+    sock.settimeout(0.5)
+    try:
+        return sock.recvfrom(9000)[0]
+    except TimeoutError:
+        return b""
+    finally:
+        sock.settimeout(5)
+
+
 @dataclass
 class Sniffer:
     """What arrives at the IPv4 host, IPv4 headers first."""

@@ -10,35 +10,15 @@ from __future__ import annotations
 import shutil
 import socket
 import struct
-from collections.abc import Iterator
 
 import pytest
-from conftest import program, standing
-from home import INSIDE, LAN, HomeNetwork, is_of_nodes, shared
+from home import INSIDE, LAN, HomeNetwork, answered, is_of_nodes, shared
 from logs import records, shown_bindings, to_file, until_listed
 from nat64 import V4_OTHER, V6_ELSEWHERE, V6_OTHER, ask, in_ipv6, refusal
 from siit import TRANSLATOR4, V4, V4_IN_IPV6, V6
 
 NEW = "198.51.100.9"
 paths = pytest.mark.parametrize("home", ["tc", "tun"], indirect=True)
-
-
-@pytest.fixture
-def home(request: pytest.FixtureRequest) -> Iterator[HomeNetwork]:
-    """The household. Its parameter is the datapath."""
-    with standing(lambda: HomeNetwork(program(), datapath=getattr(request, "param", "auto"))) as network:
-        yield network
-
-
-def answered(sock: socket.socket) -> bytes:
-    """What arrives at a socket, or nothing within half a second."""
-    sock.settimeout(0.5)
-    try:
-        return sock.recvfrom(9000)[0]
-    except TimeoutError:
-        return b""
-    finally:
-        sock.settimeout(5)
 
 
 def whole(sock: socket.socket, size: int) -> bytes:
