@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use tokio::task::spawn_blocking;
 
 use super::gateway::Gateway;
-use super::outside::{share, Outside};
+use super::outside::{self, share, Outside};
 use diolkos_config::Settings;
 use diolkos_kernel::net::{Net, Sharing, Stale};
 use diolkos_nat64::config::Wan;
@@ -22,7 +22,7 @@ impl Gateway {
     /// Shares the address of the interface that the settings name, if they name one.
     pub async fn share(&mut self, net: &Net) -> Result<(), Failure> {
         match self.settings.wan() {
-            Some(wan) => self.may_share(&wan)?,
+            Some(wan) => self.may_share(net, &wan).await?,
             None => self.outside = None,
         }
         self.follow_outside(net).await
@@ -34,7 +34,7 @@ impl Gateway {
         let Some(wan) = new.wan() else {
             return Ok(());
         };
-        self.may_share(&wan)?;
+        self.may_share(net, &wan).await?;
         let now = net.outward_address4(&wan.interface).await?;
         let inside = self.settings.wan().map(|wan| wan.inside);
         let Some(outside) = &mut self.outside else {
@@ -45,7 +45,8 @@ impl Gateway {
         outside.lay(wan, now.filter(|_| stays), &self.settings.translator.device)
     }
 
-    fn may_share(&mut self, wan: &Wan) -> Result<(), Failure> {
+    async fn may_share(&mut self, net: &Net, wan: &Wan) -> Result<(), Failure> {
+        outside::refuse_vrf(&wan.interface, &net.links().await?)?;
         if self.outside.is_none() {
             let device = &self.settings.translator.device;
             let sharing = Sharing::begin(device, &share(wan, device))?;
@@ -132,9 +133,7 @@ impl Outside {
                 Err(failure) => tracing::debug!("{failure}"),
             }
             if stale.is_current() {
-                tracing::info!(
-                    "nodes share {now} with this router, the address of {interface}"
-                );
+                tracing::info!("nodes share {now} with this router, the address of {interface}");
             }
         });
     }

@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::error::RouterError;
+use super::vrf::vrf;
 use diolkos_config::Settings;
 use diolkos_control::translator::{Finding, Reason};
-use diolkos_kernel::net::{Net, Share, Sharing};
+use diolkos_kernel::net::{Link, Net, Share, Sharing};
 use diolkos_nat64::config::{Protocol, Wan};
 use diolkos_service::failure::Failure;
 
@@ -145,6 +147,18 @@ fn reserved_with(reserved: &str, wan: &Wan) -> Vec<String> {
     all.extend(ports);
     all.dedup();
     all
+}
+
+/// Refuses an interface of another routing domain than that of nodes.
+pub fn refuse_vrf(interface: &str, links: &[Link]) -> Result<(), RouterError> {
+    let link = links.iter().find(|link| link.name == interface);
+    match link.and_then(|link| vrf(link, links)) {
+        None => Ok(()),
+        Some(vrf) => Err(RouterError::SharedInVrf {
+            interface: interface.to_owned(),
+            vrf: vrf.name.clone(),
+        }),
+    }
 }
 
 /// Returns the address of the interface that shares it, as the machine has it now.

@@ -215,7 +215,9 @@ fn tuple(value: &[u8]) -> Option<Tuple> {
 }
 
 fn number(value: &[u8]) -> Option<u32> {
-    value.first_chunk().map(|number| u32::from_be_bytes(*number))
+    value
+        .first_chunk()
+        .map(|number| u32::from_be_bytes(*number))
 }
 
 #[cfg(test)]
@@ -277,7 +279,10 @@ mod tests {
         };
         let original = tuple("198.51.100.2", "198.51.100.1", 4000, 40443);
         assert_eq!(flow.original, original);
-        assert_eq!(flow.reply, tuple("192.168.64.1", "198.51.100.2", 40443, 4000));
+        assert_eq!(
+            flow.reply,
+            tuple("192.168.64.1", "198.51.100.2", 40443, 4000)
+        );
         assert!(flow.has_reply);
         let kinds: Vec<u16> = attributes(&flow.name).map(|(kind, _)| kind).collect();
         assert_eq!(kinds, [CTA_TUPLE_ORIG, CTA_ID, CTA_ZONE]);

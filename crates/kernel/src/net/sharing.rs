@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Shares the IPv4 address of an interface: a NAT64 has some of its ports, and this host all others. The NAT64 has an address
 //! in its place that only this host knows (`inside`). The kernel replaces one by the other, and conntrack keeps every
-//! connection of the host's own. The rules end with the process ([`super::nft`]).
+//! connection of the host's own. The rules end with the process ([`super::nft`]). Rules see new flows; [`Stale`] is for those
+//! from before.
 //!
 //! | chain | what it is for |
 //! |---|---|
 //! | `inward` | a new packet to one of the ports goes to the NAT64, unless a socket of this host is there for it |
-//! | `outward` | a packet of the NAT64 leaves with the interface's address and its own port, or not at all |
+//! | `outward` | a packet of the NAT64 leaves with the shared address and its own port, or not at all |
 //! | `guard` | nothing leaves with or to the address inside, but for the TUN device; nor with an address that the interface has not, or that is not expected yet |
 //! | `ours` | what conntrack cannot assign does not reach this host's TCP, which would reset connections of nodes |
 

@@ -70,7 +70,9 @@ fn written(
 pub(super) fn batch(of: Family, messages: &[Message], sequence: &mut u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut add = |kind: u16, flags: u16, family: u8, resource: u16, attributes: &[u8]| {
-        bytes.extend(written(kind, flags, family, resource, *sequence, attributes));
+        bytes.extend(written(
+            kind, flags, family, resource, *sequence, attributes,
+        ));
         *sequence = sequence.wrapping_add(1);
     };
     add(
@@ -98,7 +100,12 @@ pub(super) fn batch(of: Family, messages: &[Message], sequence: &mut u32) -> Vec
 
 /// The messages that were received, each with its type and what follows struct nlmsghdr.
 pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    framed(bytes).map(|message| (u16::from_ne_bytes([message[4], message[5]]), &message[HEADER..]))
+    framed(bytes).map(|message| {
+        (
+            u16::from_ne_bytes([message[4], message[5]]),
+            &message[HEADER..],
+        )
+    })
 }
 
 /// Messages that are whole, with their headers.

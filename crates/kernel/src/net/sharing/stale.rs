@@ -104,7 +104,11 @@ mod tests {
     const PEER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
     const LAN: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 7);
 
-    fn is_stale(original: [(Ipv4Addr, u16); 2], reply: [(Ipv4Addr, u16); 2], has_reply: bool) -> bool {
+    fn is_stale(
+        original: [(Ipv4Addr, u16); 2],
+        reply: [(Ipv4Addr, u16); 2],
+        has_reply: bool,
+    ) -> bool {
         is_stale_of(UDP, original, reply, has_reply)
     }
 
@@ -148,7 +152,14 @@ mod tests {
                 assert_eq!((outward, inward), (expected, expected), "{address} {port}");
             }
         }
-        let ping = |address| is_stale_of(ICMP, [(INSIDE, 0), (PEER, 0)], [(PEER, 0), (address, 0)], true);
+        let ping = |address| {
+            is_stale_of(
+                ICMP,
+                [(INSIDE, 0), (PEER, 0)],
+                [(PEER, 0), (address, 0)],
+                true,
+            )
+        };
         assert_eq!((ping(OUTSIDE), ping(OLD)), (false, true));
         let between = |address| {
             let (one, two) = ((INSIDE, 40001), (INSIDE, 40002));
@@ -160,7 +171,11 @@ mod tests {
 
     #[test]
     fn flows_to_the_address_inside_go() {
-        assert!(is_stale([(PEER, 4000), (INSIDE, 40443)], [(INSIDE, 40443), (PEER, 4000)], true));
+        assert!(is_stale(
+            [(PEER, 4000), (INSIDE, 40443)],
+            [(INSIDE, 40443), (PEER, 4000)],
+            true
+        ));
     }
 
     #[test]
@@ -176,6 +191,11 @@ mod tests {
         assert!(!is_stale([(LAN, 40443), peer], [peer, port], false));
         assert!(!is_stale([peer, port], [(LAN, 80), peer], false));
         assert!(!is_stale([port, peer], [peer, port], false));
-        assert!(!is_stale_of(ICMP, [(PEER, 0), (OUTSIDE, 0)], [(OUTSIDE, 0), (PEER, 0)], false));
+        assert!(!is_stale_of(
+            ICMP,
+            [(PEER, 0), (OUTSIDE, 0)],
+            [(OUTSIDE, 0), (PEER, 0)],
+            false
+        ));
     }
 }
