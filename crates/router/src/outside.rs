@@ -171,6 +171,8 @@ pub async fn found(net: &Net, settings: &Settings) -> Result<Option<Ipv4Addr>, F
 
 #[cfg(test)]
 mod tests {
+    use diolkos_kernel::net::LinkKind;
+
     use super::*;
 
     fn wan() -> Wan {
@@ -196,6 +198,27 @@ mod tests {
         assert_eq!(common("", ""), None);
         let all = reserved_with("22,80\n", &wan());
         assert_eq!(all.join(","), "22,80,40000-49999,50000-59999");
+    }
+
+    #[test]
+    fn an_interface_of_a_vrf_is_refused() {
+        let link = |index, name: &str, kind, master| Link {
+            name: name.to_owned(),
+            kind,
+            master,
+            ..Link::ethernet(index, 1500)
+        };
+        for (kind, is_refused) in [(LinkKind::Vrf, true), (LinkKind::Bond, false)] {
+            let plain = link(2, "lan0", LinkKind::Other, None);
+            let wan = link(3, "wan0", plain.kind, Some(7));
+            let links = [plain, wan, link(7, "blue", kind, None)];
+            let said = refuse_vrf("wan0", &links).map_err(|refusal| refusal.to_string());
+            let names = |said: String| said.contains("\"wan0\"") && said.contains("\"blue\"");
+            assert_eq!(said.is_err_and(names), is_refused, "{kind:?}");
+            for other in ["lan0", "ppp0"] {
+                assert!(refuse_vrf(other, &links).is_ok(), "{other}");
+            }
+        }
     }
 
     #[test]
