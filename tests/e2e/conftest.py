@@ -15,6 +15,7 @@ import pytest
 from cluster import ClusterNetwork
 from direct import Probe
 from dns64 import Dns64Network
+from home import HomeNetwork
 from nat64 import Nat64Network
 from network import Network, Unsettled
 from pktgen import PktgenNetwork
@@ -33,10 +34,16 @@ MOUNTED = pytest.StashKey[bool]()
 def pytest_configure(config: pytest.Config) -> None:
     """Say at once what is missing: a test that is skipped for want of root would pass unseen."""
     if os.geteuid() != 0:
-        pytest.exit("the end-to-end tests make network namespaces: run them as root", returncode=3)
+        pytest.exit(
+            "the end-to-end tests make network namespaces: run them as root",
+            returncode=3,
+        )
     if not program().exists():
         pytest.exit(f"{program()} is not built: run `make build`", returncode=3)
-    config.addinivalue_line("markers", "alone: sends at a rate or watches the CPUs, so nothing may run beside it")
+    config.addinivalue_line(
+        "markers",
+        "alone: sends at a rate or watches the CPUs, so nothing may run beside it",
+    )
     # The workers of `pytest -n` share what stands below. Only their controller makes and removes it.
     if not hasattr(config, "workerinput"):
         make_folder_of_namespaces()
@@ -102,7 +109,9 @@ def net() -> Iterator[Network]:
 @pytest.fixture
 def siit(request: pytest.FixtureRequest) -> Iterator[SiitNetwork]:
     """An IPv4 host, a translator's router and an IPv6 host; see `siit`. Its parameter is the datapath."""
-    with standing(lambda: SiitNetwork(program(), datapath=getattr(request, "param", "auto"))) as network:
+    with standing(
+        lambda: SiitNetwork(program(), datapath=getattr(request, "param", "auto"))
+    ) as network:
         yield network
 
 
@@ -123,7 +132,18 @@ def pref64() -> Iterator[Pref64Network]:
 @pytest.fixture
 def nat64(request: pytest.FixtureRequest) -> Iterator[Nat64Network]:
     """An IPv4 host, a stateful translator's router and an IPv6 host behind it; see `nat64`. Its parameter is the datapath."""
-    with standing(lambda: Nat64Network(program(), datapath=getattr(request, "param", "auto"))) as network:
+    with standing(
+        lambda: Nat64Network(program(), datapath=getattr(request, "param", "auto"))
+    ) as network:
+        yield network
+
+
+@pytest.fixture
+def home(request: pytest.FixtureRequest) -> Iterator[HomeNetwork]:
+    """A household, whose router has one IPv4 address; see `home`. Its parameter is the datapath."""
+    with standing(
+        lambda: HomeNetwork(program(), datapath=getattr(request, "param", "auto"))
+    ) as network:
         yield network
 
 
@@ -140,7 +160,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterNetwork]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failed test of a cluster shows what its gateways say, while they are there."""
     report = yield
     network = getattr(item, "funcargs", {}).get("cluster")

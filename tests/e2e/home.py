@@ -43,12 +43,27 @@ def shared(ports: str = f"{FIRST}-{LAST}", *more: str) -> str:
     """The configuration of a NAT64 that shares the address of b4."""
     keys = "\n".join(more)
     pool = f'address = "{INSIDE}"\ninterface = "b4"\nports = "{ports}"\n'
-    return f"{TRANSLATOR}[nat64]\n" + "\n".join(UNSHARED) + f"\n[[nat64.pool4]]\n{pool}{keys}\n"
+    return (
+        f"{TRANSLATOR}[nat64]\n"
+        + "\n".join(UNSHARED)
+        + f"\n[[nat64.pool4]]\n{pool}{keys}\n"
+    )
 
 
 def is_of_nodes(port: int) -> bool:
     """Whether it is a port of the pool."""
     return FIRST <= port <= LAST
+
+
+def answered(sock: socket.socket) -> bytes:
+    """What arrives at a socket, or nothing within half a second."""
+    sock.settimeout(0.5)
+    try:
+        return sock.recvfrom(9000)[0]
+    except TimeoutError:
+        return b""
+    finally:
+        sock.settimeout(5)
 
 
 @dataclass
@@ -89,7 +104,9 @@ class HomeNetwork(Nat64Network):
         self.sysctl(self.translator, "net.ipv4.ip_forward", "1")
         self.run(self.translator, "nft", "-f", "-", input=NFT)
 
-    def at(self, name: str, address: str, port: int = 0, kind: int = socket.SOCK_DGRAM) -> socket.socket:
+    def at(
+        self, name: str, address: str, port: int = 0, kind: int = socket.SOCK_DGRAM
+    ) -> socket.socket:
         """A socket of any box."""
         sock = create_socket(name, socket.AF_INET, kind)
         self.sockets.append(sock)
@@ -100,7 +117,9 @@ class HomeNetwork(Nat64Network):
     @contextmanager
     def sniffed(self) -> Iterator[Sniffer]:
         """Every IPv4 packet that arrives at the IPv4 host from now on."""
-        with create_socket(self.v4, socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP)) as sock:
+        with create_socket(
+            self.v4, socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP)
+        ) as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
             sock.bind(("a0", ETH_P_IP))
             sock.setblocking(False)
@@ -114,7 +133,9 @@ class HomeNetwork(Nat64Network):
 
     def wrong(self) -> list[str]:
         """What `status` says is wrong."""
-        shown = self.run(self.translator, str(self.program), "show", "status", "--json", check=False).stdout
+        shown = self.run(
+            self.translator, str(self.program), "show", "status", "--json", check=False
+        ).stdout
         return [found["text"] for found in json.loads(shown)["findings"]]
 
     def until_shared(self, running: Running, address: str, times: int = 1) -> None:

@@ -10,35 +10,15 @@ from __future__ import annotations
 import shutil
 import socket
 import struct
-from collections.abc import Iterator
 
 import pytest
-from conftest import program, standing
-from home import INSIDE, LAN, HomeNetwork, is_of_nodes, shared
+from home import INSIDE, LAN, HomeNetwork, answered, is_of_nodes, shared
 from logs import records, shown_bindings, to_file, until_listed
 from nat64 import V4_OTHER, V6_ELSEWHERE, V6_OTHER, ask, in_ipv6, refusal
 from siit import TRANSLATOR4, V4, V4_IN_IPV6, V6
 
 NEW = "198.51.100.9"
 paths = pytest.mark.parametrize("home", ["tc", "tun"], indirect=True)
-
-
-@pytest.fixture
-def home(request: pytest.FixtureRequest) -> Iterator[HomeNetwork]:
-    """The household. Its parameter is the datapath."""
-    with standing(lambda: HomeNetwork(program(), datapath=getattr(request, "param", "auto"))) as network:
-        yield network
-
-
-def answered(sock: socket.socket) -> bytes:
-    """What arrives at a socket, or nothing within half a second."""
-    sock.settimeout(0.5)
-    try:
-        return sock.recvfrom(9000)[0]
-    except TimeoutError:
-        return b""
-    finally:
-        sock.settimeout(5)
 
 
 def whole(sock: socket.socket, size: int) -> bytes:
@@ -74,7 +54,10 @@ def test_nodes_have_ports_of_the_routers_address(home: HomeNetwork) -> None:
             receiver.settimeout(5)
             sender.sendall(b"x" * 300_000)
             assert whole(receiver, 300_000) == b"x" * 300_000
-    assert "3 received" in home.run(home.v6, "ping", "-c3", "-i0.2", "-W5", V4_IN_IPV6).stdout
+    assert (
+        "3 received"
+        in home.run(home.v6, "ping", "-c3", "-i0.2", "-W5", V4_IN_IPV6).stdout
+    )
     assert refusal(home.socket(V6), (V4_IN_IPV6, 4001)) == "ECONNREFUSED"
     # A port of the pool that no node has: the NAT64 says so (RFC 6146 section 3.5.1.2).
     assert refusal(home.socket(V4), (TRANSLATOR4, 40999)) == "EHOSTUNREACH"
@@ -154,7 +137,12 @@ def test_a_port_in_use_is_not_replaced_by_another(home: HomeNetwork) -> None:
 @paths
 def test_fragments_find_the_node(home: HomeNetwork) -> None:
     """Later fragments have no ports."""
-    for name, link in ((home.v4, "a0"), (home.translator, "b4"), (home.v6, "a0"), (home.translator, "b6")):
+    for name, link in (
+        (home.v4, "a0"),
+        (home.translator, "b4"),
+        (home.v6, "a0"),
+        (home.translator, "b6"),
+    ):
         home.batch(name, f"link set {link} mtu 1500")
     home.nat64(shared())
     outside, node = home.socket(V4, 4000), home.socket(V6)
@@ -166,7 +154,12 @@ def test_fragments_find_the_node(home: HomeNetwork) -> None:
     stranger = home.socket(V4_OTHER)
     stranger.sendto(b"u" * 4000, peer)
     assert answered(node) == b"u" * 4000
-    for name, to in ((home.v6, V4_IN_IPV6), (home.translator, V4), (home.lan, V4), (home.v4, TRANSLATOR4)):
+    for name, to in (
+        (home.v6, V4_IN_IPV6),
+        (home.translator, V4),
+        (home.lan, V4),
+        (home.v4, TRANSLATOR4),
+    ):
         assert "1 received" in home.run(name, "ping", "-c1", "-s3000", "-W5", to).stdout
     service = home.at(home.translator, "0.0.0.0", 53)
     stranger.sendto(b"s" * 4000, (TRANSLATOR4, 53))
@@ -174,7 +167,9 @@ def test_fragments_find_the_node(home: HomeNetwork) -> None:
 
 
 @paths
-def test_what_conntrack_cannot_assign_is_not_answered_by_the_router(home: HomeNetwork) -> None:
+def test_what_conntrack_cannot_assign_is_not_answered_by_the_router(
+    home: HomeNetwork,
+) -> None:
     """A segment with impossible flags to the port of a node: the router's TCP would reset the connection of the node."""
     home.nat64(shared())
     listener = home.listener(V4, 4000)
@@ -184,7 +179,9 @@ def test_what_conntrack_cannot_assign_is_not_answered_by_the_router(home: HomeNe
         raw = home.socket(V4, 0, socket.SOCK_RAW, socket.IPPROTO_TCP)
         for port in (4000, 4001):
             for flags in (0x03, 0x06, 0x00, 0x29):
-                header = struct.pack("!HHIIBBHHH", port, peer[1], 7, 9, 5 << 4, flags, 1024, 0, 0)
+                header = struct.pack(
+                    "!HHIIBBHHH", port, peer[1], 7, 9, 5 << 4, flags, 1024, 0, 0
+                )
                 raw.sendto(header, peer)
         connection.sendall(b"still there")
         assert server.recv(100) == b"still there"
@@ -233,7 +230,10 @@ def test_the_address_changes_under_sessions(home: HomeNetwork) -> None:
 @paths
 def test_ten_thousand_sessions_end_and_no_others(home: HomeNetwork) -> None:
     """Those of another pool stay."""
-    running = home.nat64(shared() + '\n[[nat64.pool4]]\naddress = "192.0.2.2"\nsources = ["2001:db8:7::/64"]\n')
+    running = home.nat64(
+        shared()
+        + '\n[[nat64.pool4]]\naddress = "192.0.2.2"\nsources = ["2001:db8:7::/64"]\n'
+    )
     kept = home.socket(V6_ELSEWHERE, 4711)
     kept.sendto(b"kept", (V4_IN_IPV6, 4000))
     home.until(lambda: len(shown_bindings(home)) == 1)
@@ -256,7 +256,10 @@ def test_ten_thousand_sessions_end_and_no_others(home: HomeNetwork) -> None:
         outside = home.socket(V4, 4000)
         assert ask(nodes[0], (V4_IN_IPV6, 4000), outside)[0] == NEW
         assert sniffer.sources() == {NEW}
-    assert f": {len(nodes) * 25} sessions of {TRANSLATOR4} have ended (address_changed)" in running.log()
+    assert (
+        f": {len(nodes) * 25} sessions of {TRANSLATOR4} have ended (address_changed)"
+        in running.log()
+    )
 
 
 @paths
@@ -291,7 +294,10 @@ def test_nobody_else_is_taken_for_the_nat64(home: HomeNetwork) -> None:
         home.sysctl(home.translator, f"net.ipv4.conf.{name}.rp_filter", "0")
     with home.sniffed() as sniffer:
         home.at(home.lan, INSIDE, 40001).sendto(b"forged", (V4, 4000))
-        assert ask(home.at(home.lan, LAN), (V4, 4000), home.socket(V4, 4000))[0] == TRANSLATOR4
+        assert (
+            ask(home.at(home.lan, LAN), (V4, 4000), home.socket(V4, 4000))[0]
+            == TRANSLATOR4
+        )
         assert not [packet for packet in sniffer.read() if b"forged" in packet]
 
 
@@ -318,19 +324,26 @@ def test_a_reload_shares_and_unshares(home: HomeNetwork) -> None:
     seen = ask(node, (V4_IN_IPV6, 4000), outside)
     assert home.reload(shared()) == (0, "")
     assert ask(node, (V4_IN_IPV6, 4000), outside) == seen
-    assert "table ip diolkos0" in home.run(home.translator, "nft", "list", "tables").stdout
+    assert (
+        "table ip diolkos0" in home.run(home.translator, "nft", "list", "tables").stdout
+    )
     assert home.reload(shared().replace('interface = "b4"\n', "")) == (0, "")
     assert "diolkos0" not in home.run(home.translator, "nft", "list", "tables").stdout
     assert home.reload(shared()) == (0, "")
     assert ask(node, (V4_IN_IPV6, 4000), outside)[0] == TRANSLATOR4
     said = home.diolkos("bind", "add", "udp", f"{INSIDE}:443", f"[{V6}]:443")
     assert said[0] == 2 and "not in the `ports`" in said[1]
-    assert any("net.ipv4.ip_local_reserved_ports=40000-40999" in text for text in home.wrong())
+    assert any(
+        "net.ipv4.ip_local_reserved_ports=40000-40999" in text for text in home.wrong()
+    )
     running.stop()
     assert "diolkos0" not in home.run(home.translator, "nft", "list", "tables").stdout
 
 
-@pytest.mark.skipif(not all(map(shutil.which, ("dhcpcd", "dnsmasq"))), reason="no dhcpcd or no dnsmasq here")
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("dhcpcd", "dnsmasq"))),
+    reason="no dhcpcd or no dnsmasq here",
+)
 def test_a_dhcp_server_gives_another_address(home: HomeNetwork) -> None:
     """A real client, whose lease is another one after the provider's server has forgotten it."""
     home.renumber(TRANSLATOR4, None)
@@ -348,15 +361,24 @@ def test_a_dhcp_server_gives_another_address(home: HomeNetwork) -> None:
 
     def ask_for_one() -> None:
         conf = home.scratch / "dhcpcd.conf"
-        conf.write_text("nodev\nnoipv4ll\nipv4only\nnoarp\nnohook resolv.conf\nscript /bin/true\n")
-        home.client_of_dhcp = home.start(home.translator, "dhcpcd", "-B", "-f", str(conf), "b4", stdout=-3, stderr=-3)
+        conf.write_text(
+            "nodev\nnoipv4ll\nipv4only\nnoarp\nnohook resolv.conf\nscript /bin/true\n"
+        )
+        home.client_of_dhcp = home.start(
+            home.translator, "dhcpcd", "-B", "-f", str(conf), "b4", stdout=-3, stderr=-3
+        )
 
     outside, node = home.socket(V4, 4000), home.socket(V6)
     for first in ("198.51.100.77", "198.51.100.78"):
         serve(first)
         ask_for_one()
         home.until_shared(running, first)
-        home.until(lambda first=first: home.run(home.v4, "ping", "-c1", "-W0.2", first, check=False).returncode == 0)
+        home.until(
+            lambda first=first: (
+                home.run(home.v4, "ping", "-c1", "-W0.2", first, check=False).returncode
+                == 0
+            )
+        )
         assert ask(node, (V4_IN_IPV6, 4000), outside)[0] == first
         for process in (home.client_of_dhcp, home.servers):
             process.terminate()

@@ -36,8 +36,21 @@ pub fn refusal(old: &Settings, new: &Settings) -> Option<String> {
             "{key} cannot change at one node of a cluster while it runs, since all nodes have to have the same: `diolkos cluster roll` at each of them \
              brings it to all; the old configuration stays in force"
         )),
-        None => needs_start(old, new, &values, &[Reload::Restart, Reload::Rejoin]),
+        None => needs_start(old, new, &values, &[Reload::Restart, Reload::Rejoin])
+            .or_else(|| bypassed(old, new)),
     }
+}
+
+/// `auto` has chosen at the start, when no part of the pool needed conntrack.
+fn bypassed(old: &Settings, new: &Settings) -> Option<String> {
+    let at = new.nat64.pool4.iter();
+    let at = at.enumerate().find(|(_, part)| part.interface.is_some())?.0;
+    (new.wan().is_some() && !old.is_at_device()).then(|| {
+        format!(
+            "nat64.pool4[{at}].interface cannot be added while diolkos runs, because it has chosen a placement that bypasses conntrack: stop it \
+             and start it again; the old configuration stays in force"
+        )
+    })
 }
 
 /// The first changed key, as a sentence, that must not change even when all nodes of a cluster change to a new file together.
@@ -143,7 +156,7 @@ mod tests {
     use super::*;
     use diolkos_nat64::config::Pool4;
 
-    use crate::Networks;
+    use crate::{Networks, Placement};
 
     fn rule_of(name: &str) -> Option<Reload> {
         let key = keys().iter().find(|key| key.name == name);
@@ -183,6 +196,32 @@ mod tests {
         let mappings = keys().iter().filter(|key| key.name.starts_with("eam"));
         assert!(mappings.clone().count() > 0);
         assert!(mappings.clone().all(|key| key.rule == Some(Reload::Live)));
+    }
+
+    /// `auto` has chosen `direct`, and the file still has `auto`.
+    #[test]
+    fn a_placement_that_bypasses_conntrack_gets_no_address_of_an_interface() {
+        let settings = |pool: &str, placement| {
+            let text = format!(
+                "[translator]\nmode = \"nat64\"\npref64 = [\"64:ff9b::/96\"]\ninterfaces = [\"wan0\"]\n\
+                 [[nat64.pool4]]\naddress = \"192.168.64.1\"\nports = \"40000-40999\"\n{pool}"
+            );
+            let mut settings = crate::parse(&text, "x.toml", |_| ()).expect("a configuration");
+            settings.translator.placement = placement;
+            settings
+        };
+        let (without, with) = ("", "interface = \"wan0\"\n");
+        for (placement, is_refused) in [
+            (Placement::Device, false),
+            (Placement::Direct, true),
+            (Placement::Xdp, true),
+        ] {
+            let (old, new) = (settings(without, placement), settings(with, placement));
+            let said = refusal(&old, &new);
+            assert_eq!(said.is_some(), is_refused, "{placement:?}: {said:?}");
+            assert!(said.is_none_or(|said| said.starts_with("nat64.pool4[0].interface ")));
+            assert_eq!(refusal(&old, &old), None);
+        }
     }
 
     /// Each key that needs more than a reload, changed by itself.

@@ -161,6 +161,17 @@ pub enum KernelError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// Entries of conntrack that contradict the rules of a shared address stay.
+    #[error(
+        "entries of conntrack from before nodes shared the address of {interface} cannot be deleted ({source}; CONFIG_NF_CT_NETLINK): a \
+         flow that had one passes again once it has been silent for conntrack's timeout, or after `conntrack -F`"
+    )]
+    Stale {
+        /// The interface.
+        interface: String,
+        /// The kernel's error.
+        source: io::Error,
+    },
     /// A sysctl of forwarding cannot be read or written.
     #[error(
         "forwarding cannot be switched on ({source}), which packets through {tun} need: \
@@ -229,6 +240,7 @@ impl Classified for KernelError {
             | E::TunShared(_)
             | E::TunGone(_)
             | E::OwnTunGone
+            | E::Stale { .. }
             | E::TunNotOwned { .. } => Exit::RunTime,
         }
     }

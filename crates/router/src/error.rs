@@ -40,6 +40,17 @@ pub enum RouterError {
         /// The address.
         address: Ipv4Addr,
     },
+    /// The interface whose address nodes share belongs to a VRF.
+    #[error(
+        "nat64.pool4.interface: {interface:?} belongs to the VRF {vrf:?}, and packets of nodes are routed by the table `main`: take the \
+         interface out of it, or give the pool addresses of its own"
+    )]
+    SharedInVrf {
+        /// The interface.
+        interface: String,
+        /// The VRF.
+        vrf: String,
+    },
     /// A binding has a port of this host.
     #[error("not bound: {0}")]
     PortOfHost(String),
@@ -184,6 +195,7 @@ impl Classified for RouterError {
             | E::FixedKeyOfAll(_)
             | E::OwnAddress { .. }
             | E::PortOfHost(_)
+            | E::SharedInVrf { .. }
             | E::NotRouted { .. }
             | E::NotEthernet { .. }
             | E::OwnAnnounced { .. }

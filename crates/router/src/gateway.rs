@@ -34,8 +34,6 @@ pub struct Gateway {
     pub forward: Option<ForwardPath>,
     // In the order in which they must end: answers end first, and nothing is led to a device that is gone.
     pub announcer: Option<Announcer>,
-    /// The address of an interface that nodes share.
-    pub outside: Option<Outside>,
     pub translation: Translation,
     /// The owner of a NAT64's tables.
     pub controller: Option<Arc<Controller>>,
@@ -49,6 +47,8 @@ pub struct Gateway {
     pub slow: SlowPath,
     /// A further queue of the device, to change the device.
     pub device: Queue,
+    /// The address of an interface that nodes share. Without the rules, packets would leave with the address inside.
+    pub outside: Option<Outside>,
     /// True if known sessions continue in the kernel when this ends.
     pub stays: bool,
     /// True if the operator has told this to end.

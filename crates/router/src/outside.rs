@@ -5,22 +5,70 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::Instant;
+
+use super::error::RouterError;
+use super::vrf::vrf;
 use diolkos_config::Settings;
 use diolkos_control::translator::{Finding, Reason};
-use diolkos_kernel::net::{Net, Share, Sharing};
+use diolkos_kernel::net::{Link, Net, Share, Sharing};
 use diolkos_nat64::config::{Protocol, Wan};
 use diolkos_service::failure::Failure;
+
+/// Time between two attempts to have the kernel take rules that it has refused.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// The shared address of an interface.
 pub struct Outside {
     pub sharing: Sharing,
+    /// What the kernel's rules are for.
     pub wan: Wan,
     /// The address that is shared; None while the interface has none.
     pub now: Option<Ipv4Addr>,
+    /// Why the kernel has not the rules that it should have, and when it is asked again.
+    pub refusal: Option<(String, Instant)>,
+    /// True once it was logged that entries of conntrack cannot be deleted.
+    pub has_said: Arc<AtomicBool>,
 }
 
 impl Outside {
+    /// The rules have no address yet.
+    pub fn new(sharing: Sharing, wan: Wan) -> Outside {
+        Outside {
+            sharing,
+            wan,
+            now: None,
+            refusal: None,
+            has_said: Arc::default(),
+        }
+    }
+
+    /// Returns true if the kernel has these rules.
+    pub fn has(&self, wan: &Wan, now: Option<Ipv4Addr>) -> bool {
+        self.refusal.is_none() && (&self.wan, self.now) == (wan, now)
+    }
+
+    /// The kernel has refused rules.
+    pub fn refuse(&mut self, refusal: String) {
+        self.refusal = Some((refusal, Instant::now() + RETRY));
+    }
+
+    /// The next attempt is not before some time, whatever comes of this one.
+    pub fn retries(&mut self) {
+        if let Some((_, at)) = &mut self.refusal {
+            *at = Instant::now() + RETRY;
+        }
+    }
+
+    /// Returns when the kernel is asked again, if it has refused rules.
+    pub fn retry(&self) -> Option<Instant> {
+        Some(self.refusal.as_ref()?.1)
+    }
+
     /// Returns what prevents or disturbs the sharing.
     pub fn findings(&self) -> Vec<Finding> {
         let interface = &self.wan.interface;
@@ -28,6 +76,10 @@ impl Outside {
             let text = format!(
                 "{interface} has no IPv4 address, which nodes share: packets pass when it has one; does a DHCP client or pppd run?"
             );
+            Finding::obstacle(Reason::Way, text)
+        });
+        let refused = self.refusal.as_ref().map(|(refusal, _)| {
+            let text = format!("{refusal}: trying again every {} s", RETRY.as_secs());
             Finding::obstacle(Reason::Way, text)
         });
         let read = |name| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
@@ -44,7 +96,7 @@ impl Outside {
             );
             Finding::trouble(Reason::Ports, text)
         });
-        without.into_iter().chain(common).collect()
+        without.into_iter().chain(refused).chain(common).collect()
     }
 }
 
@@ -97,10 +149,22 @@ fn reserved_with(reserved: &str, wan: &Wan) -> Vec<String> {
     all
 }
 
+/// Refuses an interface of another routing domain than that of nodes.
+pub fn refuse_vrf(interface: &str, links: &[Link]) -> Result<(), RouterError> {
+    let link = links.iter().find(|link| link.name == interface);
+    match link.and_then(|link| vrf(link, links)) {
+        None => Ok(()),
+        Some(vrf) => Err(RouterError::SharedInVrf {
+            interface: interface.to_owned(),
+            vrf: vrf.name.clone(),
+        }),
+    }
+}
+
 /// Returns the address of the interface that shares it, as the machine has it now.
 pub async fn found(net: &Net, settings: &Settings) -> Result<Option<Ipv4Addr>, Failure> {
     match settings.wan() {
-        Some(wan) => Ok(net.primary_address4(&wan.interface).await?),
+        Some(wan) => Ok(net.outward_address4(&wan.interface).await?),
         None => Ok(None),
     }
 }

@@ -52,6 +52,11 @@ impl Gateway {
             yields: self.routes.yields,
             ..Routes::of(&new)
         };
+        // Rules that the kernel refuses have changed nothing yet.
+        if let Err(failure) = self.share_ahead(net, &new).await {
+            self.share_as_before(net).await;
+            return Err(failure);
+        }
         let (old_own, own) = (self.own(), own(self.index, &new, found, &routes));
         let commit = async {
             accept_local::admit(net, &new, &[]).await?;
@@ -62,9 +67,11 @@ impl Gateway {
             if let Err(other) = accept_local::admit(net, &self.settings, &[]).await {
                 tracing::warn!("{other}");
             }
+            self.share_as_before(net).await;
             return Err(failure);
         }
         (self.settings, self.found, self.routes) = (new, found, routes);
+        // The kernel has taken the rules. If it does not take the address now, there is an obstacle until it does.
         if let Err(failure) = self.share(net).await {
             tracing::warn!("{failure}");
         }
@@ -93,6 +100,13 @@ impl Gateway {
         memory::give_back();
         self.announce("reloaded");
         Ok(())
+    }
+
+    /// After a reload that was refused, the kernel shares the address as the settings in force say.
+    async fn share_as_before(&mut self, net: &Net) {
+        if let Err(failure) = self.share(net).await {
+            tracing::warn!("{failure}");
+        }
     }
 
     /// Restores what other programs may have removed; the operator tries a reload in that case.

@@ -11,6 +11,7 @@ use super::bypassed::Bypassed;
 use super::cluster::HOPS;
 use super::gateway::Gateway;
 use super::idle_drivers::IdleDrivers;
+use super::outside::Outside;
 use super::unannounced::Unannounced;
 use super::{addresses, ways};
 use diolkos_config::Settings;
@@ -49,6 +50,8 @@ pub(super) enum Due {
     Loops,
     /// An address is answered for now, or left to another node.
     Announced,
+    /// The kernel has refused rules for the address that nodes share.
+    Outside,
 }
 
 /// Serves a gateway.
@@ -264,6 +267,8 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
                 None => std::future::pending().await,
             }
         };
+        let retry = self.gateway.outside.as_ref().and_then(Outside::retry);
+        let outside = until(retry);
         let moves = self.gateway.cluster_moves();
         let announced = async {
             match &self.gateway.announcer {
@@ -280,6 +285,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             () = announced => Due::Announced,
             () = suspicion => Due::Unannounced,
             () = self.bypassed.changed() => Due::Bypassed,
+            () = outside => Due::Outside,
         }
     }
 
@@ -326,6 +332,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
                 self.find();
                 return Ok(());
             }
+            Due::Outside => return self.follow_outside().await,
             Due::Drivers => {}
         }
         self.drivers_next = Instant::now() + DRIVERS;
@@ -393,6 +400,7 @@ impl<R: Fn() -> Result<Settings, Failure>> Service for Router<'_, R> {
             || news.took_default()
             || news.moves_rules()
             || news.may_concern(is_led)
+            || (self.gateway.outside.is_some() && news.moves_default4())
             || self.gateway.concerns_loops(news);
         match is_moved || !self.obstacles.is_empty() {
             true => Heed::Routes,

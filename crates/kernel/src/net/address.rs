@@ -155,21 +155,6 @@ impl Net {
         Ok(own.collect())
     }
 
-    /// The address with which the kernel masquerades at an interface: the first global one that is not secondary. None if there
-    /// is none, or no such interface.
-    pub async fn primary_address4(&self, interface: &str) -> Result<Option<Ipv4Addr>, KernelError> {
-        let links = self.links().await?;
-        let Some(link) = links.iter().find(|link| link.name == interface) else {
-            return Ok(None);
-        };
-        let all = self.all_addresses().await?.into_iter();
-        let mut its = all.filter(|a| a.index == link.index && a.is_global && !a.is_secondary);
-        Ok(its.find_map(|a| match a.address {
-            IpAddr::V4(address) => Some(address),
-            IpAddr::V6(_) => None,
-        }))
-    }
-
     /// Returns how the interface's addresses relate to the prefix that contains `address`.
     pub async fn standing(&self, index: u32, address: Ipv6Addr) -> Result<Standing, KernelError> {
         let all = self.all_addresses().await?.into_iter();

@@ -67,7 +67,7 @@ fn rules(table: &str, address: Ipv6Addr, uplink: u32) -> Vec<Message> {
         rule(table, &NAT, "masquerading (CONFIG_NFT_MASQ)", |list| {
             network(list, SOURCE, Is::Equal, &address.octets());
             meta(list, Meta::OutIndex, Is::Equal, &uplink.to_ne_bytes());
-            masquerade(list, None);
+            masquerade(list);
         }),
         chain(table, &GUARD),
         rule(table, &GUARD, FILTERS, |list| {

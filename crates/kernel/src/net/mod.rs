@@ -9,6 +9,7 @@
 mod address;
 mod change;
 mod connected;
+mod conntrack;
 mod defaults;
 mod exit;
 mod hooks;
@@ -24,6 +25,7 @@ mod nexthop;
 mod nft;
 mod obstacles;
 mod outer;
+mod outward;
 mod policies;
 mod refusals;
 mod restore;
@@ -62,7 +64,7 @@ pub use policies::{Policies, PolicyNews};
 pub use refusals::Discard;
 pub use restore::{shown, DeviceConfig};
 pub use route::{Added, Route4, Route6};
-pub use sharing::{Share, Sharing};
+pub use sharing::{Share, Sharing, Stale};
 pub use watcher::{Event, News, RouteNews};
 
 /// Time limit for one request. The kernel answers most within a millisecond; a million routes take seconds.

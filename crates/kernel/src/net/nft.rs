@@ -16,6 +16,12 @@ mod message;
 
 use message::{batch, nest, read, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL};
 pub(super) use message::{number, text, Family, Message};
+/// What other parts of netfilter use.
+pub(super) mod wire {
+    pub(in super::super) use super::message::{
+        attribute, attributes, message, messages, NLM_F_ACK,
+    };
+}
 
 // linux/netfilter/nf_tables.h
 const NFT_MSG_NEWTABLE: u16 = 0;
@@ -94,7 +100,7 @@ impl OwnTable {
         Ok(())
     }
 
-    /// The kernel's replies, one for each message. They are complete as soon as a batch has been sent.
+    /// The kernel's replies. They are complete as soon as a batch has been sent.
     fn answers(&self) -> io::Result<Vec<(u32, io::Error)>> {
         let mut answers = Vec::new();
         let mut bytes = Vec::with_capacity(1 << 16);

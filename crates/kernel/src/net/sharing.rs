@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Shares the IPv4 address of an interface: a NAT64 has some of its ports, and this host all others. The NAT64 has an address
 //! in its place that only this host knows (`inside`). The kernel replaces one by the other, and conntrack keeps every
-//! connection of the host's own. The rules end with the process ([`super::nft`]).
+//! connection of the host's own. The rules end with the process ([`super::nft`]). Rules see new flows; [`Stale`] is for those
+//! from before.
 //!
 //! | chain | what it is for |
 //! |---|---|
 //! | `inward` | a new packet to one of the ports goes to the NAT64, unless a socket of this host is there for it |
-//! | `outward` | a packet of the NAT64 leaves with the interface's address and its own port, or not at all |
-//! | `guard` | nothing leaves with the address inside, nor with one that the interface has not, nor that is not expected yet |
+//! | `outward` | a packet of the NAT64 leaves with the shared address and its own port, or not at all |
+//! | `guard` | nothing leaves with or to the address inside, but for the TUN device; nor with an address that the interface has not, or that is not expected yet |
 //! | `ours` | what conntrack cannot assign does not reach this host's TCP, which would reset connections of nodes |
 
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use super::nft::expressions::{
-    accepts, came_from, come_from, drops, goes, has_foreign_source, has_socket, is_invalid,
-    masquerade, meta, named, network, redirect, transport_range, Direction, Is, Meta,
+    accepts, came_from, come_from, drops, goes, has_foreign_source, has_socket, is_invalid, meta,
+    named, network, redirect, transport_range, went_to, Direction, Is, Meta,
 };
 use super::nft::{chain, rule, Family, Hook, Message, OwnTable};
 use crate::error::KernelError;
+
+mod stale;
+
+pub use stale::Stale;
 
 // linux/netfilter.h, linux/netfilter_ipv4.h
 const NF_INET_PRE_ROUTING: u32 = 0;
@@ -40,7 +47,6 @@ const IDENTIFIER: u32 = 4;
 const TABLES: &str =
     "nf_tables of IPv4 with tables that have an owner (CONFIG_NF_TABLES_IPV4, Linux 5.12)";
 const NAT: &str = "address translation (CONFIG_NFT_NAT, CONFIG_NF_CONNTRACK)";
-const MASQUERADE: &str = "masquerading (CONFIG_NFT_MASQ)";
 const SOCKET: &str = "the search for sockets (CONFIG_NFT_SOCKET)";
 const GUARDS: &str = "conntrack and routes in filters (CONFIG_NFT_CT, CONFIG_NFT_FIB_IPV4)";
 
@@ -91,37 +97,47 @@ pub struct Share {
 /// The rules. They end when this is dropped.
 pub struct Sharing {
     table: OwnTable,
-    share: Share,
+    /// Counts the tables that were laid, and their end.
+    turn: Arc<AtomicU64>,
 }
 
 impl Sharing {
-    /// Shares the address `outside` of the interface; with None, no packet passes. `name` is the name of the table.
-    pub fn begin(
-        name: &str,
-        share: Share,
-        outside: Option<Ipv4Addr>,
-    ) -> Result<Sharing, KernelError> {
+    /// Begins to share an address. No packet passes until [`Sharing::follow`] names it. `name` is the name of the table.
+    pub fn begin(name: &str, share: &Share) -> Result<Sharing, KernelError> {
         let table = OwnTable::new(Family::Ipv4, name);
-        let table = table.map_err(|refused| refusal(&share, refused))?;
-        let mut sharing = Sharing { table, share };
-        sharing.lay(outside)?;
+        let table = table.map_err(|refused| refusal(share, refused))?;
+        let mut sharing = Sharing {
+            table,
+            turn: Arc::default(),
+        };
+        sharing.follow(share, None)?;
         Ok(sharing)
     }
 
-    /// Shares another address, from one packet to the next.
-    pub fn follow(&mut self, share: Share, outside: Option<Ipv4Addr>) -> Result<(), KernelError> {
-        let old = std::mem::replace(&mut self.share, share);
-        let laid = self.lay(outside);
-        if laid.is_err() {
-            self.share = old;
-        }
-        laid
-    }
-
-    fn lay(&mut self, outside: Option<Ipv4Addr>) -> Result<(), KernelError> {
-        let rules = rules(self.table.name(), &self.share, outside);
+    /// Shares another address, or other ports, from one packet to the next. Entries of conntrack from before still have
+    /// their way: the caller deletes those that are returned, which takes time. None without an address: entries are right
+    /// again if the same one comes back.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses the rules; those of before stay.
+    pub fn follow(
+        &mut self,
+        share: &Share,
+        outside: Option<Ipv4Addr>,
+    ) -> Result<Option<Stale>, KernelError> {
+        let rules = rules(self.table.name(), share, outside);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) + 1;
         let laid = self.table.lay(TABLES, rules);
-        laid.map_err(|refused| refusal(&self.share, refused))
+        laid.map_err(|refused| refusal(share, refused))?;
+        let all = self.turn.clone();
+        Ok(outside.map(|outside| Stale::new(share.clone(), outside, turn, all)))
+    }
+}
+
+impl Drop for Sharing {
+    fn drop(&mut self) {
+        self.turn.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -170,17 +186,12 @@ fn rules(table: &str, share: &Share, outside: Option<Ipv4Addr>) -> Vec<Message> 
         is_from_inside(list);
         meta(list, Meta::Protocol, Is::Equal, &[protocol]);
     };
+    // Exactly this address: masquerading chooses one by the next hop. To another node, or to a host of the LAN, too, which see
+    // the sender as everybody does.
     for (protocol, port) in [(TCP, SOURCE_PORT), (UDP, SOURCE_PORT), (ICMP, IDENTIFIER)] {
-        rules.push(rule(table, &OUTWARD, MASQUERADE, |list| {
-            is_of_node(list, protocol);
-            named(list, Meta::OutName, Is::Equal, &share.interface);
-            masquerade(list, Some(port));
-        }));
-        // To another node, or to a host of the LAN, which see the sender as everybody does.
         rules.extend(outside.map(|outside| {
             rule(table, &OUTWARD, NAT, |list| {
                 is_of_node(list, protocol);
-                named(list, Meta::OutName, Is::Different, &share.interface);
                 come_from(list, outside.octets(), port);
             })
         }));
@@ -188,6 +199,18 @@ fn rules(table: &str, share: &Share, outside: Option<Ipv4Addr>) -> Vec<Message> 
     rules.push(chain(table, &GUARD));
     rules.push(rule(table, &GUARD, GUARDS, |list| {
         is_from_inside(list);
+        drops(list);
+    }));
+    // Without the device, a packet for a node would follow the default route.
+    rules.push(rule(table, &GUARD, GUARDS, |list| {
+        network(list, DESTINATION, Is::Equal, &share.inside.octets());
+        named(list, Meta::OutName, Is::Different, &share.device);
+        drops(list);
+    }));
+    // Who sends to the address inside knows it from elsewhere: the entry would be that of the flow of a node.
+    rules.push(rule(table, &GUARD, GUARDS, |list| {
+        goes(list, Direction::Original);
+        went_to(list, Direction::Original, share.inside.octets());
         drops(list);
     }));
     // Whoever else uses the address inside gets no other one by the host's own rules.

@@ -94,6 +94,12 @@ impl RouteNews {
         self.rules || self.may_concern(|to| matches!(to, IpNet::V4(_)))
     }
 
+    /// Returns true if an IPv4 default route may have been added, replaced or removed.
+    pub fn moves_default4(&self) -> bool {
+        let is_default = |to: &IpNet| to.prefix_len() == 0 && to.addr().is_ipv4();
+        self.may_concern(is_default) || self.replaced.iter().any(is_default)
+    }
+
     /// Returns true if a route to a destination for which `concerns` is true may have been added or removed.
     pub fn may_concern(&self, concerns: impl FnMut(&IpNet) -> bool) -> bool {
         self.all || self.changed.iter().any(concerns)

@@ -13,8 +13,6 @@ const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
 const NFT_NAT_SNAT: u32 = 0;
 const NFT_NAT_DNAT: u32 = 1;
 const NFPROTO_IPV4: u32 = 2;
-/// linux/netfilter/nf_nat.h: the port is that of the register.
-const NF_NAT_RANGE_PROTO_SPECIFIED: u32 = 2;
 const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
 const NFTA_FIB_F_SADDR: u32 = 1;
 /// linux/rtnetlink.h
@@ -22,6 +20,7 @@ const RTN_LOCAL: u32 = 2;
 const NFT_CT_STATE: u32 = 0;
 const NFT_CT_DIRECTION: u32 = 1;
 const NFT_CT_SRC_IP: u32 = 19;
+const NFT_CT_DST_IP: u32 = 20;
 /// `NF_CT_STATE_INVALID_BIT`
 const INVALID: u32 = 1;
 /// Bytes of the name of an interface in a register, padded with zeros.
@@ -116,9 +115,18 @@ pub fn goes(list: &mut Vec<u8>, direction: Direction) {
 
 /// The packets of the connection in this direction came from this IPv4 address.
 pub fn came_from(list: &mut Vec<u8>, direction: Direction, address: [u8; 4]) {
+    has_address(list, NFT_CT_SRC_IP, direction, address);
+}
+
+/// The packets of the connection in this direction went to this IPv4 address, before it was replaced.
+pub fn went_to(list: &mut Vec<u8>, direction: Direction, address: [u8; 4]) {
+    has_address(list, NFT_CT_DST_IP, direction, address);
+}
+
+fn has_address(list: &mut Vec<u8>, key: u32, direction: Direction, address: [u8; 4]) {
     expression(list, "ct", |data| {
         number(data, 1, NFT_REG_1); // NFTA_CT_DREG
-        number(data, 2, NFT_CT_SRC_IP); // NFTA_CT_KEY
+        number(data, 2, key); // NFTA_CT_KEY
         attribute(data, 3, &[direction as u8]); // NFTA_CT_DIRECTION
     });
     compare(list, Is::Equal, &address);
@@ -133,18 +141,9 @@ pub fn is_invalid(list: &mut Vec<u8>) {
     compare(list, Is::Equal, &INVALID.to_ne_bytes());
 }
 
-/// The packet leaves with the address of its interface. With an offset: and with the port at that offset of its transport
-/// header, or not at all.
-pub fn masquerade(list: &mut Vec<u8>, port: Option<u32>) {
-    if let Some(offset) = port {
-        load(list, NFT_REG_1, NFT_PAYLOAD_TRANSPORT_HEADER, offset, 2);
-    }
-    expression(list, "masq", |data| {
-        if port.is_some() {
-            number(data, 1, NF_NAT_RANGE_PROTO_SPECIFIED); // NFTA_MASQ_FLAGS
-            number(data, 2, NFT_REG_1); // NFTA_MASQ_REG_PROTO_MIN
-        }
-    });
+/// The packet leaves with the address of its interface.
+pub fn masquerade(list: &mut Vec<u8>) {
+    expression(list, "masq", |_| ());
 }
 
 /// The packet goes to this address.
@@ -153,7 +152,7 @@ pub fn redirect(list: &mut Vec<u8>, address: [u8; 4]) {
     nat(list, NFT_NAT_DNAT, false);
 }
 
-/// The packet comes from this address, with the port at that offset of its transport header.
+/// The packet comes from this address, with the port at that offset of its transport header, or not at all.
 pub fn come_from(list: &mut Vec<u8>, address: [u8; 4], port: u32) {
     immediate(list, NFT_REG_1, &address);
     load(list, NFT_REG_2, NFT_PAYLOAD_TRANSPORT_HEADER, port, 2);

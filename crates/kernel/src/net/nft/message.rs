@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages for nf_tables and the kernel's replies (linux/netlink.h, linux/netfilter/nfnetlink.h).
+//! Messages for netfilter and the kernel's replies (linux/netlink.h, linux/netfilter/nfnetlink.h).
 
 use std::io;
 
 // linux/netlink.h
 const NLM_F_REQUEST: u16 = 0x1;
-const NLM_F_ACK: u16 = 0x4;
+pub(in super::super) const NLM_F_ACK: u16 = 0x4;
 pub(super) const NLM_F_EXCL: u16 = 0x200;
 pub(super) const NLM_F_CREATE: u16 = 0x400;
 pub(super) const NLM_F_APPEND: u16 = 0x800;
 const NLMSG_ERROR: u16 = 2;
 const NLA_F_NESTED: u16 = 0x8000;
+const NLA_TYPE_MASK: u16 = 0x3fff;
 /// struct nlmsghdr, bytes.
 const HEADER: usize = 16;
 // linux/netfilter/nfnetlink.h
@@ -37,20 +38,41 @@ pub struct Message {
     pub needs: &'static str,
 }
 
-/// Joins messages into one batch: the kernel carries out everything between the begin and the end message as a whole.
+/// One message: struct nlmsghdr, struct nfgenmsg, attributes.
+pub fn message(kind: u16, flags: u16, family: u8, sequence: u32, attributes: &[u8]) -> Vec<u8> {
+    written(kind, flags, family, 0, sequence, attributes)
+}
+
+fn written(
+    kind: u16,
+    flags: u16,
+    family: u8,
+    resource: u16,
+    sequence: u32,
+    attributes: &[u8],
+) -> Vec<u8> {
+    // A message has a few hundred bytes at most.
+    let len = (HEADER + 4 + attributes.len()) as u32;
+    let mut bytes = Vec::with_capacity(len as usize);
+    bytes.extend(len.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend((NLM_F_REQUEST | flags).to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend([family, 0]);
+    bytes.extend(resource.to_be_bytes());
+    bytes.extend(attributes);
+    bytes
+}
+
+/// Joins messages into one batch: the kernel carries out everything between the begin and the end message as a whole. It
+/// answers the last message, and those that it refuses: an answer to each could be more than a socket keeps.
 pub(super) fn batch(of: Family, messages: &[Message], sequence: &mut u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut add = |kind: u16, flags: u16, family: u8, resource: u16, attributes: &[u8]| {
-        // struct nlmsghdr, struct nfgenmsg; a message has a few hundred bytes at most.
-        let len = (HEADER + 4 + attributes.len()) as u32;
-        bytes.extend(len.to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend((NLM_F_REQUEST | flags).to_ne_bytes());
-        bytes.extend(sequence.to_ne_bytes());
-        bytes.extend([0; 4]);
-        bytes.extend([family, 0]);
-        bytes.extend(resource.to_be_bytes());
-        bytes.extend(attributes);
+        bytes.extend(written(
+            kind, flags, family, resource, *sequence, attributes,
+        ));
         *sequence = sequence.wrapping_add(1);
     };
     add(
@@ -60,15 +82,11 @@ pub(super) fn batch(of: Family, messages: &[Message], sequence: &mut u32) -> Vec
         NFNL_SUBSYS_NFTABLES,
         &[],
     );
-    for message in messages {
+    for (at, message) in messages.iter().enumerate() {
         let kind = NFNL_SUBSYS_NFTABLES << 8 | message.kind;
-        add(
-            kind,
-            message.flags | NLM_F_ACK,
-            of as u8,
-            0,
-            &message.attributes,
-        );
+        let is_last = at + 1 == messages.len();
+        let flags = message.flags | if is_last { NLM_F_ACK } else { 0 };
+        add(kind, flags, of as u8, 0, &message.attributes);
     }
     add(
         NFNL_MSG_BATCH_END,
@@ -80,27 +98,50 @@ pub(super) fn batch(of: Family, messages: &[Message], sequence: &mut u32) -> Vec
     bytes
 }
 
-/// The result of each message in the kernel's replies, by sequence number; error number 0 means success.
-pub(super) fn read(mut bytes: &[u8]) -> Vec<(u32, io::Error)> {
-    let mut answers = Vec::new();
-    let word = |at: &[u8]| at.first_chunk().map(|word| u32::from_ne_bytes(*word));
-    while let Some(len) = word(bytes).map(|len| len as usize) {
-        let Some(message) = bytes
-            .get(..len)
-            .filter(|message| message.len() >= HEADER + 4)
-        else {
-            break;
-        };
-        let kind = u16::from_ne_bytes([message[4], message[5]]);
-        if let (NLMSG_ERROR, Some(sequence), Some(code)) =
-            (kind, word(&message[8..]), word(&message[HEADER..]))
-        {
-            let code = code.cast_signed().wrapping_neg();
-            answers.push((sequence, io::Error::from_raw_os_error(code)));
-        }
+/// The messages that were received, each with its type and what follows struct nlmsghdr.
+pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    framed(bytes).map(|message| {
+        (
+            u16::from_ne_bytes([message[4], message[5]]),
+            &message[HEADER..],
+        )
+    })
+}
+
+/// Messages that are whole, with their headers.
+fn framed(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let len = word(bytes)? as usize;
+        let message = bytes.get(..len).filter(|its| its.len() >= HEADER + 4)?;
         bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
-    }
-    answers
+        Some(message)
+    })
+}
+
+fn word(at: &[u8]) -> Option<u32> {
+    at.first_chunk().map(|word| u32::from_ne_bytes(*word))
+}
+
+/// Attributes, each with its type and value. They end where one is not whole.
+pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let [a, b, c, d] = *bytes.first_chunk()?;
+        let len = usize::from(u16::from_ne_bytes([a, b]));
+        let value = bytes.get(4..len)?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([c, d]) & NLA_TYPE_MASK, value))
+    })
+}
+
+/// The results in the kernel's replies, by sequence number; error number 0 means success.
+pub(super) fn read(bytes: &[u8]) -> Vec<(u32, io::Error)> {
+    let result = |message: &[u8]| {
+        let kind = u16::from_ne_bytes([message[4], message[5]]);
+        let (sequence, code) = (word(&message[8..])?, word(&message[HEADER..])?);
+        let code = code.cast_signed().wrapping_neg();
+        (kind == NLMSG_ERROR).then(|| (sequence, io::Error::from_raw_os_error(code)))
+    };
+    framed(bytes).filter_map(result).collect()
 }
 
 pub fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
@@ -151,6 +192,23 @@ mod tests {
         let mut odd = Vec::new();
         text(&mut odd, 1, "masq");
         assert_eq!((odd.len(), odd[0]), (12, 9));
+    }
+
+    /// 600 answers would not fit the buffer of a socket, and the kernel would say ENOBUFS of what it has carried out.
+    #[test]
+    fn the_kernel_answers_the_last_message_of_a_batch() {
+        let of_one = || Message {
+            kind: 6,
+            flags: NLM_F_CREATE,
+            attributes: Vec::new(),
+            needs: "",
+        };
+        let all: Vec<Message> = (0..600).map(|_| of_one()).collect();
+        let batch = batch(Family::Ipv4, &all, &mut 0);
+        let flags = |message: &[u8]| u16::from_ne_bytes([message[6], message[7]]);
+        let asks: Vec<bool> = framed(&batch).map(|m| flags(m) & NLM_F_ACK != 0).collect();
+        let at: Vec<usize> = (0..asks.len()).filter(|at| asks[*at]).collect();
+        assert_eq!((asks.len(), at), (602, vec![600]));
     }
 
     #[test]
