@@ -15,10 +15,6 @@ const SESSIONS_PER_PORT: u32 = 8;
 /// Maximum number of sessions in a filling. At 100 000 a second they last while the controller waits for a CPU that
 /// others use.
 const MOST_SESSIONS: u32 = 8192;
-/// The first filling of a lease has at most one part in so many of the sessions that may still be lent to all nodes, and half
-/// as many ports in each queue: so the more is lent, the smaller new leases are, and as many nodes as there are places find
-/// something.
-const NODES: u32 = 1 << 17;
 /// Beyond what goes with its ports, a filling gets 1/`PARTS` of what may still be lent, so that something is left for
 /// other nodes.
 const PARTS: u32 = 64;
@@ -40,13 +36,15 @@ impl Leases {
         }
     }
 
-    /// Sets what the first filling of a lease is to have of a protocol: at most so many ports in each queue, and fewer where
-    /// there are many nodes. Use that is faster makes it more.
+    /// Sets what the first filling of a lease is to have of a protocol: at most so many ports in each queue. With one part of
+    /// what may still be lent for each place, and half as many ports in each queue, new leases are the smaller the more is lent, and
+    /// as many nodes as there are places find something. What is used up fast grows.
     pub(super) fn want(&mut self, place: usize, at: usize, ports: u32, state: &State) {
         let Some(held) = &self.held[place] else {
             return;
         };
         let left = self.room_of_all(held.node, state, MARGIN);
+        let places = self.held.len() as u32;
         let Some(held) = &mut self.held[place] else {
             return;
         };
@@ -55,9 +53,9 @@ impl Leases {
             held.sessions = held.sessions.max(early::SESSIONS);
             return;
         }
-        let fair = (left.ports[at] / (2 * NODES)).max(early::PORTS);
+        let fair = (left.ports[at] / (2 * places)).max(early::PORTS);
         held.filling[at] = held.filling[at].max(ports.min(fair));
-        let fair = (left.sessions / NODES).max(early::SESSIONS);
+        let fair = (left.sessions / places).max(early::SESSIONS);
         held.sessions = held.sessions.max(sessions_of(held.filling).min(fair));
     }
 

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use diolkos_gateway::fastpath::FastPath;
-use diolkos_nat64::config::Nat64Config;
+use diolkos_nat64::config::{Limits, Nat64Config};
 
 use crate::controller::config;
 use crate::crowd::{scatter, By, Crowd, Gateway};
@@ -56,7 +56,7 @@ fn open(config: &Nat64Config, load: Load, whose: impl Fn(u64) -> u32) -> Opened 
     let (mut by_program, mut by_controller) = (0, 0);
     for n in 0..sessions {
         let now = Duration::from_micros(n as u64 * 1_000_000 / load.a_second as u64);
-        if n % (load.a_second / SWEEPS) == 0 {
+        if n % (load.a_second / SWEEPS).max(1) == 0 {
             gateway.sweep(now);
         }
         let number = whose(scatter(n as u64 + (1 << 40)));
@@ -134,6 +134,33 @@ fn a_node_that_opens_much_gets_a_wide_lease_among_many() {
         "{}",
         opened.by_program
     );
+}
+
+/// Shares leave a host one part in 36 of what there is.
+#[test]
+fn a_busy_node_gets_a_wide_lease_whatever_its_share() {
+    let mut config = pool();
+    config.pool4[0].net = "192.0.2.0/24".parse().expect("a network");
+    config.limits = Limits::default();
+    let opened = open(&config, all(20_000), |_| 0);
+    assert_eq!((opened.leases, opened.wide), (1, 1), "{opened:?}");
+    assert!(opened.by_program * 10 >= 20_000 * 9, "{opened:?}");
+}
+
+/// A node that may not open more is not one that is short of a larger lease.
+#[test]
+fn a_node_at_its_rate_gets_no_wide_lease() {
+    let mut config = pool();
+    config.limits.new_sessions_per_host = Some(2);
+    config.limits.new_sessions_burst = 10;
+    let load = Load {
+        uncounted: 0,
+        counted: 60,
+        a_second: 1,
+    };
+    let opened = open(&config, load, |_| 0);
+    assert_eq!(opened.wide, 0, "{opened:?}");
+    assert!(opened.by_program >= 50, "{opened:?}");
 }
 
 #[test]

@@ -425,6 +425,28 @@ mod tests {
     }
 
     #[test]
+    fn rates_have_an_effect_or_are_refused() {
+        let mut bad = config();
+        bad.limits.new_sessions_per_host = Some(0);
+        bad.limits.new_sessions_per_site = Some(MOST_RATE + 1);
+        bad.limits.new_sessions_burst = 61;
+        let all = [
+            "nat64.new_sessions_per_host",
+            "nat64.new_sessions_per_site",
+            "nat64.new_sessions_burst",
+        ];
+        assert_eq!(keys(&bad), all);
+        bad = config();
+        bad.limits.new_sessions_per_host = Some(1);
+        bad.limits.new_sessions_per_site = Some(1);
+        assert_eq!(keys(&bad), Vec::<String>::new());
+        bad.limits.source_prefix_len = 128;
+        assert_eq!(keys(&bad), ["nat64.new_sessions_per_host"]);
+        bad.limits.source_prefix_len = 48;
+        assert_eq!(keys(&bad), ["nat64.new_sessions_per_site"]);
+    }
+
+    #[test]
     fn bindings() {
         let binding = |v4: &str, v6: &str, port| Binding {
             protocol: Protocol::Tcp,

@@ -48,6 +48,31 @@ pub fn origin(t: &Tables) -> Option<Origin> {
     t.state.bindings().next().map(|view| view.origin)
 }
 
+/// Rates of new sessions do not hit flows that another gateway has served, and count them.
+#[test]
+fn a_flow_that_comes_back_is_not_too_fast() {
+    let mut config = owning_config();
+    config.limits.new_sessions_per_host = Some(1);
+    config.limits.new_sessions_burst = 2;
+    let mut t = Tables::new(&config);
+    let of = |port: u16| binding(UDP, &format!("203.0.113.1:{port}"), e6(NODE, port));
+    for port in 5000..5010 {
+        inherit(&mut t, of(port)).unwrap();
+    }
+    t.state.serve(true, &mut t.watch);
+    for port in 5000..5010 {
+        let passed = t.out(UDP, e6(NODE, port), SERVER, OTHER);
+        assert_eq!(passed, Ok(of(port).v4));
+    }
+    // Neither another peer of one of them, nor a binding that is new.
+    for port in [5000, 6000] {
+        let refused = t.out(UDP, e6(NODE, port), "192.0.2.2:443", OTHER);
+        assert_eq!(refused, Err(Reason::HostRateLimit));
+    }
+    t.wait(10.0);
+    assert!(t.out(UDP, e6(NODE, 6000), SERVER, OTHER).is_ok());
+}
+
 /// Handles a packet from this side; the result must be the other endpoint.
 pub fn from(t: &mut Tables, protocol: Protocol, side: Side, segment: Segment) {
     match side {

@@ -111,6 +111,25 @@ fn what_others_open_with_a_node_does_not_count() {
     );
 }
 
+/// Where a /56 and a /48 are sites, the rate is that of the /56: otherwise one could use up that of all others in its /48.
+#[test]
+fn a_site_takes_nothing_of_its_neighbours() {
+    let mut t = tables(|limits| {
+        limits.new_sessions_per_site = Some(4);
+        limits.new_sessions_burst = 2;
+    });
+    let mut next = 1;
+    let of = |address: &str| e6(address, 1);
+    let site = Some(Reason::SiteRateLimit);
+    for address in ["2001:db8::1", "2001:db8:0:100::1", "2001:db8:0:200::1"] {
+        assert_eq!(
+            opened(&mut t, of(address), &mut next),
+            (8, site),
+            "{address}"
+        );
+    }
+}
+
 #[test]
 fn what_is_lent_counts_until_it_is_opened_or_taken_back() {
     let mut t = tables(|limits| {
