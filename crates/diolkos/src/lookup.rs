@@ -150,7 +150,7 @@ fn notes(mappings: &Mappings, question: Question) -> Vec<String> {
         let pools = mappings.pools();
         let name = pools.name(pools.of_node(source.addr()));
         notes.push(format!(
-            "the port is of the number of {source}, whose nodes have the pool for {name}: nobody gets it"
+            "no node gets this port: it would be that of {source}, whose nodes have the pool for {name}"
         ));
     }
     notes

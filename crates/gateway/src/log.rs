@@ -214,7 +214,7 @@ fn list(
     })
 }
 
-/// Lists the mappings, from this record of theirs on.
+/// Lists the records of the mappings, beginning with the record `first`.
 fn list_mappings(
     mappings: &Mappings,
     config: &Nat64Config,

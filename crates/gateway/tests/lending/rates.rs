@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates of new sessions hold whoever opens them: the controller, or programs with leases that it hears of later.
+//! Rates of new sessions hold for sessions of the controller, and for those of programs with leases, of which it hears later.
 
 use std::collections::HashMap;
 use std::net::Ipv6Addr;

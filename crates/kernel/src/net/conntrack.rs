@@ -224,7 +224,7 @@ fn number(value: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// An entry as Linux writes it (captured by hand from the layout in linux/netfilter/nfnetlink_conntrack.h): UDP from
+    /// An entry in the layout of linux/netfilter/nfnetlink_conntrack.h, written by hand: UDP from
     /// 198.51.100.2:4000 to 198.51.100.1:40443, whose answers come from 192.168.64.1.
     fn entry() -> Vec<u8> {
         let head = |len: u16, kind: u16| [len.to_ne_bytes(), kind.to_ne_bytes()].concat();

@@ -207,13 +207,13 @@ fn rules(table: &str, share: &Share, outside: Option<Ipv4Addr>) -> Vec<Message> 
         named(list, Meta::OutName, Is::Different, &share.device);
         drops(list);
     }));
-    // Who sends to the address inside knows it from elsewhere: the entry would be that of the flow of a node.
+    // A sender that uses the address inside itself did not come by `inward`. Its entry would take the place of a node's flow.
     rules.push(rule(table, &GUARD, GUARDS, |list| {
         goes(list, Direction::Original);
         went_to(list, Direction::Original, share.inside.octets());
         drops(list);
     }));
-    // Whoever else uses the address inside gets no other one by the host's own rules.
+    // If another host uses the address inside, the rules of this host must not translate it.
     rules.push(rule(table, &GUARD, GUARDS, |list| {
         named(list, Meta::InName, Is::Different, &share.device);
         goes(list, Direction::Original);

@@ -2,8 +2,8 @@
 //! The fixed ports of all pools: each of the [`Pools`] is divided between its own sources by a [`Mapping`] of its own
 //! (RFC 7422). Those of the default pool are the sources of the section `[nat64.deterministic]`.
 //!
-//! A prefix of one pool may contain a longer one of another pool. Its sources are numbered all the same, so that a
-//! customer who gets a pool changes the ports of nobody else; nobody has the ports of their numbers.
+//! A prefix of one pool may contain a longer one of another pool. The sources of the longer one keep their numbers in the wider one, so that the
+//! ports of all others stay when a customer gets a pool. The ports of these numbers stay unused.
 
 use super::mapping::{check_sources, problem, Divided};
 use super::{

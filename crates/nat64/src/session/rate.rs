@@ -3,7 +3,7 @@
 //!
 //! A bucket leaks at the rate of its level; each session that is opened adds one, and it holds no more than the burst. Sessions that
 //! are lent to the fast path stand beside its level until they are opened, so that in any period of time no prefix opens more than
-//! a burst and its rate, whoever opens them.
+//! a burst and its rate, by the controller and by programs together.
 //!
 //! A bucket lasts as long as the entry of its prefix: while there is a session. Each lives for a minute at least (`check`
 //! refuses shorter timeouts, and longer bursts), so a bucket that is made anew would have been empty.

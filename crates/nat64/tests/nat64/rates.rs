@@ -82,7 +82,7 @@ fn a_source_and_a_site_have_a_rate_of_all_their_hosts() {
     assert_eq!(
         opened(&mut t, of("2001:db8::1"), &mut next).0,
         6,
-        "nobody else has opened any"
+        "the first host of its source"
     );
     assert_eq!(opened(&mut t, of("2001:db8::2"), &mut next), (0, source));
     let site = Some(Reason::SiteRateLimit);

@@ -95,7 +95,7 @@ fn each_pool_is_divided_between_its_own_sources() {
     }
 }
 
-/// A customer who gets a pool changes the ports of nobody else.
+/// The ports of all others stay when a customer gets a pool.
 #[test]
 fn a_pool_for_one_moves_nobody_else() {
     let before = config(&["2001:db8::/60"], &[("192.0.2.0/31", &[])], None);
