@@ -7,7 +7,7 @@
 //!   wrong.
 //! * `packets`, `errors`, `fragments`, `fragment_floods`, `hairpin`: whole packets ([`diolkos_nat64`]).
 //! * `moved`: an address that has become another one.
-//! * `pools_by_source`: an address of a pool never goes to a node outside of it.
+//! * `pools_by_source_model`: an address of a pool never goes to a node outside of it; `pools_by_source` has cases.
 //! * `robust`: long sequences of invalid packets.
 //! * `traces`: traces predict the real translation.
 //! * `inherit`, `rests`, `rests_model`, `copies`, `copies_model`, `elsewhere`, `onward`: several gateways, each with
@@ -40,6 +40,7 @@ mod moved;
 mod onward;
 mod packets;
 mod pools_by_source;
+mod pools_by_source_model;
 mod rates;
 mod reassembly;
 mod reconfigure;
