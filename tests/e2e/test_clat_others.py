@@ -8,6 +8,7 @@ test_networkmanager_clat.py sees them of NetworkManager 1.58.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from network import Network
@@ -85,3 +86,35 @@ def test_it_takes_over_if_it_is_told_to(other: Network) -> None:
     )
     assert "diolkos0" not in second.log()
     assert second.stop() == 0 and clat.stop() == 0
+
+
+def test_another_of_ours_that_ends_is_no_other_program(net: Network) -> None:
+    """Its interface may go between two questions to the kernel: the routes of those that stay stay too."""
+    clat = net.clat("tun")
+    seen = net.scratch / "routes"
+    with seen.open("a") as sink:
+        monitor = net.start(net.client, "ip", "-4", "monitor", "route", stdout=sink)
+    marker = ("198.18.7.0/24", "dev", "diolkos0")
+    # The monitor listens when it has told a first route.
+    net.until(lambda: seen_of(net, seen, marker))
+    seen.write_text("")
+    once = [
+        "link add diolkos7 type veth peer name other7",
+        "address add 192.0.0.5/32 dev diolkos7",
+        "link set diolkos7 up",
+        "link del diolkos7",
+    ]
+    net.batch(net.client, *once * 150)
+    net.until(lambda: condition(net)["state"] == "ready")
+    net.until(lambda: seen_of(net, seen, marker))
+    monitor.terminate()
+    assert "steps aside" not in clat.log()
+    assert "Deleted default dev diolkos0" not in seen.read_text(), seen.read_text()
+    assert clat.stop() == 0
+
+
+def seen_of(net: Network, seen: Path, marker: tuple[str, ...]) -> bool:
+    """Whether a route that is changed now is told."""
+    net.ip(net.client, "-4", "route", "replace", *marker)
+    net.ip(net.client, "-4", "route", "del", *marker)
+    return marker[0] in seen.read_text()

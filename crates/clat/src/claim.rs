@@ -74,10 +74,9 @@ pub async fn claim(site: &Site, pref64: Ipv6Net, detection: Detection) -> Result
     let mut taken = String::new();
     for address in addresses {
         if let Some(index) = net.holder_of(IpAddr::V6(address)).await? {
-            taken = format!(
-                "{address} is already the address of {} on this host",
-                net.name_of(index).await
-            );
+            let name = net.name_of(index).await?;
+            let name = name.as_deref().unwrap_or("another interface");
+            taken = format!("{address} is already the address of {name} on this host");
             continue;
         }
         let made = |responder, is_tentative, neighbours: &str| {

@@ -61,7 +61,10 @@ pub(super) async fn other(net: &Net, settings: &Settings) -> Result<Option<Strin
         if !CONTINUITY.contains(&address) {
             continue;
         }
-        let name = net.name_of(index).await;
+        // A CLAT that ends takes its interface with it, between one question to the kernel and the next.
+        let Some(name) = net.name_of(index).await? else {
+            continue;
+        };
         let is_ours = name == settings.translator.device
             || name.starts_with(OURS)
             || instance::is_running(&name);

@@ -167,6 +167,6 @@ async fn holder(net: &Net, settings: &Settings, v4: Ipv4Addr) -> Result<Option<S
     let Some(index) = net.holder_of(IpAddr::V4(v4)).await? else {
         return Ok(None);
     };
-    let name = net.name_of(index).await;
-    Ok(Some(name).filter(|name| *name != settings.translator.device))
+    let name = net.name_of(index).await?;
+    Ok(name.filter(|name| *name != settings.translator.device))
 }

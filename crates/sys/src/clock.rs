@@ -14,6 +14,13 @@ pub fn monotonic() -> Duration {
     Duration::from_nanos(shown_ns.saturating_sub(ahead_ns()[0]).max(0) as u64)
 }
 
+/// CLOCK_MONOTONIC_COARSE as BPF programs read it: the value of [`monotonic`] when a CPU has last noticed a tick. That is late by
+/// more than a tick where a hypervisor stops that CPU.
+pub fn monotonic_coarse() -> Duration {
+    let shown_ns = now_ns(ClockId::MonotonicCoarse);
+    Duration::from_nanos(shown_ns.saturating_sub(ahead_ns()[0]).max(0) as u64)
+}
+
 /// CLOCK_MONOTONIC as other processes in this time namespace read it.
 pub fn shown_monotonic() -> Duration {
     Duration::from_nanos(now_ns(ClockId::Monotonic).max(0) as u64)

@@ -221,13 +221,9 @@ impl Net {
         self.list("list the network interfaces", ask).await
     }
 
-    /// The name of an interface; a description if the interface is gone.
-    pub async fn name_of(&self, index: u32) -> String {
-        let links = self.links().await.unwrap_or_default();
-        links
-            .into_iter()
-            .find(|link| link.index == index)
-            .map_or_else(|| "another interface".to_owned(), |link| link.name)
+    /// The name of an interface; `None` if it is gone, with all addresses that it was seen to have.
+    pub async fn name_of(&self, index: u32) -> Result<Option<String>, KernelError> {
+        Ok(self.link_at(index).await?.map(|link| link.name))
     }
 
     /// The link with that name. The error lists the names that exist.
