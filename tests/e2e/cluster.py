@@ -37,7 +37,9 @@ from plan import (
     TO_GATEWAYS,
     TO_ROUTER4,
     TO_ROUTER6,
+    Gateway,
     client_link6,
+    halves,
     member_address,
     prefix,
     subscribers,
@@ -64,6 +66,8 @@ class ClusterNetwork(Network):
     sections: str = ""
     # Further keys of every pool.
     pool_keys: str = ""
+    # These subscribers have the second half of each gateway's addresses for themselves.
+    customers: tuple[int, ...] = ()
     size: int = 3
     placement: str = "device"
     datapath: str = "auto"
@@ -224,14 +228,22 @@ key = "{key}"
 name = "{gateway.name}"
 address = "{gateway.address}"
 links = ["{TO_GATEWAYS}"]
-[[cluster.node.pool4]]
-address = "{gateway.pool4}"
-{self.pool_keys}"""
+"""
+            for net, sources in self.pools(gateway):
+                text += f'[[cluster.node.pool4]]\naddress = "{net}"\n{sources}{self.pool_keys}'
         text += self.sections
         for old, new in (changes or {}).items():
             assert old in text, old
             text = text.replace(old, new)
         return text
+
+    def pools(self, gateway: Gateway) -> list[tuple[str, str]]:
+        """A gateway's networks, with the line that says whose each is."""
+        if not self.customers:
+            return [(gateway.pool4, "")]
+        others, own = halves(gateway.pool4)
+        prefixes = ", ".join(f'"{prefix(number)}/64"' for number in self.customers)
+        return [(others, ""), (own, f"sources = [{prefixes}]\n")]
 
     def launch(self, node: str, changes: dict[str, str] | None = None) -> Running:
         """Start a gateway, and do not wait."""

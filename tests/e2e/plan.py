@@ -92,6 +92,12 @@ def prefix(subscriber: int) -> str:
     return f"2001:db8:a{subscriber}::"
 
 
+def halves(network: str) -> tuple[str, str]:
+    """Of the addresses of a network."""
+    first, second = IPv4Network(network).subnets()
+    return str(first), str(second)
+
+
 def owner(address: str) -> str:
     """The gateway to which an external address belongs."""
     return next(name for name, gateway in GATEWAYS.items() if IPv4Address(address) in IPv4Network(gateway.pool4))

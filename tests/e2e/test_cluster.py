@@ -11,10 +11,11 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 from cluster import ENGINE, LINK, ClusterNetwork
-from plan import GATEWAYS, NODES, ROUTER4, ROUTER6, owner
+from plan import GATEWAYS, NODES, ROUTER4, ROUTER6, halves, owner, prefix
 from witness import Report, Witness
 
 # Seconds within which flows go on after a fault, on a machine that does much else.
@@ -127,6 +128,37 @@ def test_flows_survive_gateways_that_die(started: ClusterNetwork) -> None:
     started.repels(silent)
     all_go_on(started, witness)
     new_flows_begin(started, witness, set(NODES) - {silent})
+
+
+def test_customers_keep_addresses_of_their_own(cluster: ClusterNetwork) -> None:
+    """Whichever gateway gives them, in programs and by copies, also when the home of one has died and comes back."""
+    cluster.customers = (0, 2)
+    cluster.engine.start()
+    cluster.gateways()
+    cluster.settled()
+
+    def is_own(subscriber: int, address: str) -> bool:
+        of_customers = IPv4Network(halves(GATEWAYS[owner(address)].pool4)[1])
+        return (IPv4Address(address) in of_customers) == (subscriber in cluster.customers)
+
+    def each_has_its_own(report: Report) -> None:
+        seen = {(flow.subscriber, address) for flow in report.flows for address, _ in flow.seen}
+        seen |= {(each.subscriber, address) for each in report.new for address in each.seen}
+        assert {number for number, _ in seen} == {0, 1, 2, 3}
+        assert all(is_own(number, address) for number, address in seen), sorted(seen)
+
+    witness = cluster.witness()
+    first = homes(witness.fresh())
+    dead = first[0]
+    each_has_its_own(run_for(witness, 2))
+    cluster.kill(dead)
+    all_go_on(cluster, witness)
+    new_flows_begin(cluster, witness, set(NODES) - {dead})
+    each_has_its_own(witness.report())
+    cluster.gateways(dead)
+    cluster.settled()
+    new_flows_begin(cluster, witness, set(NODES))
+    each_has_its_own(all_go_on(cluster, witness))
 
 
 @pytest.mark.parametrize("cluster", [5], indirect=True)
@@ -287,22 +319,33 @@ def test_an_engine_is_not_needed_to_begin_but_to_begin_alone(cluster: ClusterNet
     all_go_on(cluster, witness)
 
 
-def test_files_that_differ_are_no_cluster(cluster: ClusterNetwork) -> None:
+@pytest.mark.parametrize(
+    ("customers", "change", "part"),
+    [
+        ((), {'"192.0.2.8/29"': '"192.0.2.8/30"'}, "cluster.node.pool4"),
+        ((0,), {f'"{prefix(0)}/64"': f'"{prefix(1)}/64"'}, "cluster.node.pool4.sources"),
+    ],
+    ids=["owners", "customers"],
+)
+def test_files_that_differ_are_no_cluster(
+    cluster: ClusterNetwork, customers: tuple[int, ...], change: dict[str, str], part: str
+) -> None:
     """A gateway with another division of the pool has no part in it. Each side says in what the files differ."""
+    cluster.customers = customers
     cluster.engine.start()
-    cluster.launch(NODES[2], {'"192.0.2.8/29"': '"192.0.2.8/30"'})
+    cluster.launch(NODES[2], change)
     cluster.gateways(*NODES[:2])
     cluster.settled(*NODES[:2])
 
     def said(node: str, of: str) -> bool:
         found = [each["text"] for each in cluster.cluster_status(node)["findings"]]
-        return any(of in text and "differs" in text and "pool4" in text for text in found)
+        return any(of in text and "differs" in text and part in text for text in found)
 
     for node, other in ((NODES[0], NODES[2]), (NODES[2], NODES[0])):
         cluster.until(lambda node=node, other=other: said(node, other))
     shown = cluster.tell(NODES[0], "status", check=False)
     assert shown.returncode != 0
-    assert "pool4" in shown.stdout
+    assert part in shown.stdout
     assert not said(NODES[0], NODES[1])
     stranger = next(each for each in cluster.cluster_status(NODES[0])["nodes"] if each["name"] == NODES[2])
     assert not stranger["serves"] and not stranger["is_reachable"] and stranger["copies"] == 0

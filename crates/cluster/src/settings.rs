@@ -9,8 +9,8 @@ use std::time::Duration;
 use diolkos_etcd::{Login, Settings as EngineSettings, Tls};
 use diolkos_fastpath::Cluster as ProgramRules;
 use diolkos_mesh::{Files, NodeAddress, Settings as MeshSettings};
-use diolkos_nat64::config::Timeouts;
-use diolkos_node::config::{Bounds, Config, Member, Timing};
+use diolkos_nat64::config::{PoolId, Timeouts, DEFAULT_POOL};
+use diolkos_node::config::{Bounds, Config, Member, SourcePool, Timing};
 use diolkos_node::NodeId;
 use ipnet::Ipv4Net;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -67,6 +67,7 @@ pub fn node(settings: &Settings, section: &Section, me: NodeId) -> Config {
         me,
         members: members.collect(),
         source_prefix_len: settings.nat64.source_prefix_len,
+        pools: pools(section),
         key: key(&section.name),
         pref64: settings.translator.pref64.given().to_vec(),
         lifetimes_s: lifetimes(&settings.nat64.timeouts),
@@ -77,6 +78,18 @@ pub fn node(settings: &Settings, section: &Section, me: NodeId) -> Config {
             resting: (ports / RESTING_PART).max(1),
         },
     }
+}
+
+/// Returns the hosts and the addresses of each pool by source, whatever the order of the file.
+fn pools(section: &Section) -> Vec<SourcePool> {
+    let all = section.pools();
+    let of = |pool| SourcePool {
+        sources: all.sources(pool).to_vec(),
+        addresses: all.addresses(pool).collect(),
+    };
+    let mut pools: Vec<SourcePool> = (DEFAULT_POOL + 1..all.count() as PoolId).map(of).collect();
+    pools.sort_unstable();
+    pools
 }
 
 /// Returns the key of the hash that distributes subscribers. A host that knows it, and has many prefixes, can choose

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use diolkos_fastpath::LINKS;
-use diolkos_nat64::config::{Nat64Config, Owners, Pool4};
+use diolkos_nat64::config::{Nat64Config, Owners, Pool4, PoolId, Pools};
 use diolkos_xlat::config::ConfigError;
 use ipnet::Ipv4Net;
 use schemars::JsonSchema;
@@ -104,7 +104,14 @@ impl Cluster {
         Some(Owners {
             me,
             addresses: addresses.collect(),
+            pools: self.pools(),
         })
+    }
+
+    /// The pools by source of all nodes together.
+    pub fn pools(&self) -> Pools {
+        let parts = self.node.iter().flat_map(|node| &node.pool4);
+        Pools::of(&parts.cloned().collect::<Vec<_>>())
     }
 }
 
@@ -166,6 +173,7 @@ impl Settings {
         cluster.object_to_etcd(&mut object);
         cluster.object_to_nodes(&mut object);
         cluster.object_to_pools(&mut object);
+        cluster.object_to_interfaces(&mut object);
         cluster.object_to_sources(&mut object);
         for (at, binding) in self.nat64.bindings.iter().enumerate() {
             let addr = binding.v4.addr;
@@ -353,18 +361,39 @@ impl Cluster {
         }
     }
 
-    /// A node uses copies of other nodes' bindings, whose addresses it knows without their sources: a node that is reloaded
-    /// alone would let a customer leave from another one's address.
-    fn object_to_sources(&self, object: &mut impl FnMut(&str, &str)) {
+    fn object_to_interfaces(&self, object: &mut impl FnMut(&str, &str)) {
         for (at, node) in self.node.iter().enumerate() {
             if node.pool4.iter().any(|part| part.interface.is_some()) {
                 let message =
                     "gateways of a cluster have addresses that only they have: remove `interface`";
                 object(&format!("cluster.node[{at}].pool4"), message);
             }
-            if node.pool4.iter().any(|part| !part.sources.is_empty()) {
-                let message = "gateways of a cluster have no pools by source yet: remove `sources`";
-                object(&format!("cluster.node[{at}].pool4"), message);
+        }
+    }
+
+    /// Any node may become the home of any host, so each pool needs addresses at each of them.
+    fn object_to_sources(&self, object: &mut impl FnMut(&str, &str)) {
+        let pools = self.pools();
+        for pool in 0..pools.count() as PoolId {
+            let has = |node: &Node| {
+                let mut addresses = node.pool4.iter().map(|part| part.net.network());
+                addresses.any(|address| pools.of_address(address) == Some(pool))
+            };
+            let Some(one) = self.node.iter().find(|node| has(node)) else {
+                continue;
+            };
+            let lacking = self.node.iter().enumerate();
+            for (at, _) in lacking.filter(|(_, node)| !node.pool4.is_empty() && !has(node)) {
+                let sources = pools.sources(pool);
+                let entry = match sources {
+                    [] => "without sources".to_owned(),
+                    _ => format!("with sources = {sources:?}"),
+                };
+                let message = format!(
+                    "it has no entry {entry}, and {:?} has: give it an address for these hosts, who may get any node as their home",
+                    one.name
+                );
+                object(&format!("cluster.node[{at}].pool4"), &message);
             }
         }
     }

@@ -34,6 +34,15 @@ pub struct Member {
     pub pool4: Vec<Ipv4Net>,
 }
 
+/// Addresses that only some hosts have. Hosts without such a pool have all other addresses.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SourcePool {
+    /// The prefixes of these hosts, sorted.
+    pub sources: Vec<Ipv6Net>,
+    /// The first and the last address of each range, in ascending order, of all nodes.
+    pub addresses: Vec<(Ipv4Addr, Ipv4Addr)>,
+}
+
 /// Times. All nodes have the same ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
@@ -95,6 +104,8 @@ pub struct Config {
     pub source_prefix_len: u8,
     /// Secret key of the hash that distributes subscribers to nodes.
     pub key: [u64; 2],
+    /// The pools by source of all nodes, sorted.
+    pub pools: Vec<SourcePool>,
     /// Translation prefixes.
     pub pref64: Vec<Ipv6Net>,
     /// Lifetimes of sessions, in seconds.
@@ -203,6 +214,12 @@ impl Config {
             say(&mut hasher);
             hasher.finish()
         };
+        let prefixes = |hasher: &mut SipHasher13, nets: &[Ipv6Net]| {
+            for net in nets {
+                hasher.write_u128(net.network().to_bits());
+                hasher.write_u8(net.prefix_len());
+            }
+        };
         let time = |hasher: &mut SipHasher13, time: Moment| hasher.write_u128(time.as_nanos());
         [
             u64::from(FORMAT),
@@ -220,9 +237,15 @@ impl Config {
             of(&|hasher| {
                 hasher.write_u8(self.source_prefix_len);
                 self.key.iter().for_each(|half| hasher.write_u64(*half));
-                for net in &self.pref64 {
-                    hasher.write_u128(net.network().to_bits());
-                    hasher.write_u8(net.prefix_len());
+                prefixes(hasher, &self.pref64);
+                for pool in &self.pools {
+                    hasher.write_u8(0xff);
+                    prefixes(hasher, &pool.sources);
+                    hasher.write_u8(0xfe);
+                    for (first, last) in &pool.addresses {
+                        hasher.write_u32(first.to_bits());
+                        hasher.write_u32(last.to_bits());
+                    }
                 }
             }),
             of(&|hasher| self.lifetimes_s.iter().for_each(|t| hasher.write_u32(*t))),

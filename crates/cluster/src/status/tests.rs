@@ -39,6 +39,7 @@ impl Lab {
             members: members.collect(),
             source_prefix_len: 64,
             key: [1, 2],
+            pools: Vec::new(),
             pref64: Vec::new(),
             lifetimes_s: Vec::new(),
             timing: Timing::default(),

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use diolkos_fastpath::Gateway as Hop;
 use diolkos_nat64::config::{
-    Binding, Endpoint4, Limits, Nat64Config, Owners, Pool4, Protocol, Timeouts,
+    Binding, Endpoint4, Limits, Nat64Config, Owners, Pool4, Pools, Protocol, Timeouts,
 };
 use diolkos_nat64::session::{Event as Told, State};
 use diolkos_node::gateway::{Gateway, Order};
 use diolkos_node::{Config, Event, Node, NodeId};
+use ipnet::Ipv6Net;
 
 use crate::clock;
 use crate::maps::Model;
@@ -29,13 +30,28 @@ use diolkos_gateway::records::Records;
 
 /// The protocols that hosts use.
 pub const PROTOCOLS: [Protocol; 2] = [Protocol::Udp, Protocol::Icmp];
-pub const PORTS: u16 = 8;
+/// Of each address.
+pub const PORTS: u16 = 4;
 pub const FIRST_PORT: u16 = 5000;
 /// Maximum number of ports of other gateways that programs know.
 pub const AWAY: usize = 3;
 
-pub fn address(node: usize) -> Ipv4Addr {
-    Ipv4Addr::new(192, 0, 2, node as u8)
+/// A gateway's addresses: for customers, and for all other hosts.
+pub fn addresses(node: usize) -> [Ipv4Addr; 2] {
+    [3, 2].map(|net| Ipv4Addr::new(192, 0, net, node as u8))
+}
+
+/// The prefixes of customers: of half of the subscribers.
+pub fn customers() -> Vec<Ipv6Net> {
+    let prefixes = ["2001:db8::/63", "2001:db8:0:2::/64"];
+    prefixes.map(|net| net.parse().expect("a prefix")).into()
+}
+
+/// Returns true if a host leaves from an address of its own pool.
+pub fn is_own_pool(binding: &Binding) -> bool {
+    let is_customer = customers().iter().any(|net| net.contains(&binding.v6.addr));
+    let owner = owner(binding.v4.addr).index();
+    binding.v4.addr == addresses(owner)[usize::from(!is_customer)]
 }
 
 /// Returns the owner of an address.
@@ -209,27 +225,36 @@ impl Machine {
     }
 }
 
+/// The parts of a gateway's pools.
+fn parts(node: usize) -> [Pool4; 2] {
+    let [of_customers, of_others] = addresses(node);
+    let part = |address: Ipv4Addr, sources| Pool4 {
+        interface: None,
+        net: address.into(),
+        ports: FIRST_PORT..=FIRST_PORT + PORTS - 1,
+        protocols: PROTOCOLS.to_vec(),
+        sources,
+    };
+    [part(of_customers, customers()), part(of_others, Vec::new())]
+}
+
 /// Returns the configuration of a gateway's tables.
 fn configured(config: &Config) -> Nat64Config {
     let members = (0..).zip(&config.members);
-    let addresses =
+    let owned =
         members.flat_map(|(at, member): (u8, _)| member.pool4.iter().map(move |net| (*net, at)));
+    let all = (0..config.members.len()).flat_map(parts);
     let idle = Duration::from_secs(config.lifetimes_s[0].into());
     Nat64Config {
         translator: diolkos_xlat::Config {
             pref64: config.pref64.clone(),
             ..Default::default()
         },
-        pool4: vec![Pool4 {
-            interface: None,
-            net: config.members[config.me.index()].pool4[0],
-            ports: FIRST_PORT..=FIRST_PORT + PORTS - 1,
-            protocols: PROTOCOLS.to_vec(),
-            sources: vec![],
-        }],
+        pool4: parts(config.me.index()).into(),
         owners: Some(Owners {
             me: config.me.0,
-            addresses: addresses.collect(),
+            addresses: owned.collect(),
+            pools: Pools::of(&all.collect::<Vec<_>>()),
         }),
         limits: Limits {
             source_prefix_len: config.source_prefix_len,

@@ -8,7 +8,7 @@ use diolkos_node::{Event, NodeId};
 use diolkos_xlat::Reason;
 
 use crate::clock;
-use crate::machine::{address, owner, peer, Inner, FIRST_PORT, PORTS, PROTOCOLS};
+use crate::machine::{addresses, is_own_pool, owner, peer, Inner, FIRST_PORT, PORTS, PROTOCOLS};
 use crate::truth::{key, key_of, subscriber, Key};
 use crate::world::{What, World};
 
@@ -56,7 +56,7 @@ impl World {
         for _ in 0..self.load {
             let protocol = PROTOCOLS[self.random.below(2)];
             let v4 = Endpoint4 {
-                addr: address(self.random.below(count)),
+                addr: addresses(self.random.below(count))[self.random.below(2)],
                 port: FIRST_PORT + self.random.below(PORTS.into()) as u16,
             };
             // A packet to a port that is unused at that moment has no recipient.
@@ -235,7 +235,10 @@ impl World {
 
     fn translate(&mut self, packet: Packet, binding: Binding) {
         let (key, who) = (key_of(&binding), subscriber(&binding));
-        self.truth.by_copy += u64::from(binding.v4.addr != address(packet.at));
+        self.truth.by_copy += u64::from(owner(binding.v4.addr).index() != packet.at);
+        if !is_own_pool(&binding) {
+            self.error = Some(format!("{binding:?}: an address of the other pool"));
+        }
         match packet.way {
             Side::V6(protocol, host) => {
                 let mut flows = self.flows.iter_mut();

@@ -16,7 +16,7 @@ use crate::clock;
 use crate::common::file;
 use crate::connections::Connection;
 use crate::engine::Engine;
-use crate::machine::{address, hop, Machine, Process, PROTOCOLS};
+use crate::machine::{addresses, hop, Machine, Process, PROTOCOLS};
 use crate::maps::Model;
 use crate::packets::Packet;
 use crate::random::Random;
@@ -139,7 +139,10 @@ fn config(nodes: usize, resting: usize) -> Config {
         },
         ..file(
             0,
-            (0..nodes).map(|at| (format!("gw{at}"), format!("{}/32", address(at)))),
+            (0..nodes).map(|at| {
+                let nets = addresses(at).map(|address| format!("{address}/32"));
+                (format!("gw{at}"), nets.join(" "))
+            }),
         )
     }
 }

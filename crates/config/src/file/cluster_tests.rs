@@ -257,7 +257,7 @@ fn a_cluster_that_cannot_be_is_refused_with_the_key() {
         (
             "address = \"192.0.2.12\"",
             "address = \"192.0.2.12\"\nsources = [\"2001:db8:a::/48\"]",
-            "cluster.node[1].pool4: gateways of a cluster have no pools by source yet: remove `sources`",
+            "cluster.node[0].pool4: it has no entry with sources = [2001:db8:a::/48], and \"gw2\" has: give it an address for these",
         ),
         (
             "links = [\"gw0\"]\n",
@@ -283,4 +283,61 @@ fn a_cluster_that_cannot_be_is_refused_with_the_key() {
         said.contains("no node is called \"gw3\": check --node"),
         "{said}"
     );
+}
+
+/// Two customers' prefixes and all other hosts, each with an address at both nodes.
+fn by_source() -> String {
+    let part = |address: &str, sources: &str| {
+        format!("[[cluster.node.pool4]]\naddress = \"{address}\"\nsources = [{sources}]\n")
+    };
+    FILE.replace(
+        "[[cluster.node]]\nname = \"gw2\"",
+        &format!(
+            "{}[[cluster.node]]\nname = \"gw2\"",
+            part("198.51.100.1", "\"2001:db8:a::/48\", \"2001:db8:b::/48\"")
+        ),
+    ) + &part("198.51.100.2", "\"2001:db8:b::/48\", \"2001:db8:a::/48\"")
+}
+
+#[test]
+fn pools_by_source_have_addresses_at_each_node() {
+    let file = by_source();
+    for me in ["gw1", "gw2"] {
+        let owners = stateful(&file, me).owners.expect("there are");
+        let pool = |addr: &str| owners.pools.of_address(addr.parse().expect("an address"));
+        let customers = pool("198.51.100.1").expect("it is of a pool");
+        assert_eq!(pool("198.51.100.2"), Some(customers));
+        assert_eq!(
+            owners.pools.of_node("2001:db8:b::1".parse().unwrap()),
+            customers
+        );
+        assert_ne!(pool("192.0.2.9"), Some(customers));
+    }
+    for (from, to, sentence) in [
+        (
+            "sources = [\"2001:db8:b::/48\", \"2001:db8:a::/48\"]",
+            "sources = [\"2001:db8:b::/48\"]",
+            "cluster.node[1].pool4[2].sources: 2001:db8:b::/48 is in cluster.node[0].pool4[1].sources too, beside others",
+        ),
+        (
+            "sources = [\"2001:db8:b::/48\", \"2001:db8:a::/48\"]",
+            "sources = [\"2001:db8:c::/48\"]",
+            "cluster.node[0].pool4: it has no entry with sources = [2001:db8:c::/48], and \"gw2\" has: give it an address",
+        ),
+        (
+            "address = \"192.0.2.0/29\"",
+            "address = \"192.0.2.0/29\"\nsources = [\"2001:db8:a::/48\", \"2001:db8:b::/48\"]",
+            "cluster.node[0].pool4: it has no entry without sources, and \"gw2\" has",
+        ),
+        (
+            "address = \"198.51.100.2\"",
+            "address = \"198.51.100.1\"",
+            "cluster.node[1].pool4: 198.51.100.1 belongs to \"gw1\" as well",
+        ),
+    ] {
+        assert!(file.contains(from), "{from}");
+        let refused = parse(&file.replacen(from, to, 1), "file", |_| ());
+        let said = refused.expect_err(to).to_string();
+        assert!(said.contains(sentence), "{to}: {said}");
+    }
 }

@@ -102,6 +102,7 @@ impl Worker {
             members: (0..2).map(member).collect(),
             source_prefix_len: 64,
             key: [1, 2],
+            pools: Vec::new(),
             pref64: vec!["64:ff9b::/96".parse().expect("a network")],
             lifetimes_s: vec![300],
             timing: Timing::default(),

@@ -2,7 +2,7 @@
 //! The owners of addresses when several gateways serve the same nodes. Each address has one owner, and only the owner
 //! allocates its ports.
 
-use super::{Filtering, Gateway, Nat64Config};
+use super::{Filtering, Gateway, Nat64Config, Pools};
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
 
@@ -16,6 +16,8 @@ pub struct Owners {
     pub me: Gateway,
     /// Networks and their owners; no address is in two of them.
     pub addresses: Vec<(Ipv4Net, Gateway)>,
+    /// The pools by source of all gateways: copies obey them too. A pool has addresses of each gateway.
+    pub pools: Pools,
 }
 
 impl Owners {
@@ -25,6 +27,11 @@ impl Owners {
         let mut all = self.addresses.iter();
         all.find(|(net, _)| net.contains(&addr))
             .map(|(_, owner)| *owner)
+    }
+
+    /// Returns true if each address has the same owner, and this is the same gateway.
+    pub(crate) fn has_same_owners(&self, other: &Owners) -> bool {
+        (self.me, &self.addresses) == (other.me, &other.addresses)
     }
 
     /// Returns true if all addresses of this network belong to this gateway.
@@ -115,6 +122,7 @@ mod tests {
                     (net("192.0.2.0/32"), 1),
                     (net("192.0.2.1/32"), 1),
                 ],
+                pools: Pools::default(),
             }),
             ..Nat64Config::default()
         }

@@ -15,7 +15,7 @@ pub type PoolId = u32;
 pub const DEFAULT_POOL: PoolId = 0;
 
 /// Which nodes and which addresses belong to each pool.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pools {
     /// The sources of each pool, sorted.
     sources: Vec<Vec<Ipv6Net>>,
@@ -27,6 +27,13 @@ pub struct Pools {
     by_prefix: Vec<(u8, u128, PoolId)>,
     /// The first and the last address of networks, sorted.
     by_address: Vec<(Ipv4Addr, Ipv4Addr, PoolId)>,
+}
+
+impl Default for Pools {
+    /// The default pool alone.
+    fn default() -> Pools {
+        Pools::of(&[])
+    }
 }
 
 impl Pools {
@@ -84,6 +91,12 @@ impl Pools {
     /// The sources of a pool; none for the default one.
     pub fn sources(&self, pool: PoolId) -> &[Ipv6Net] {
         self.sources.get(pool as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The addresses of a pool: the first and the last of each range, in ascending order.
+    pub fn addresses(&self, pool: PoolId) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> + '_ {
+        let its = self.by_address.iter().filter(move |its| its.2 == pool);
+        its.map(|&(first, last, _)| (first, last))
     }
 
     /// The pool of a part, by the position of the part.

@@ -144,6 +144,11 @@ impl State {
     ) -> Result<u32, Reason> {
         let owner = self.shared.as_ref().and_then(|shared| {
             let owner = shared.other_of(binding.v4.addr)?;
+            // Nodes that share bindings have the same pools, so this one's owner is at fault.
+            let is_its = shared.rules.pools.allows(binding.v4.addr, binding.v6.addr);
+            if !is_its {
+                return None;
+            }
             let deadline = *shared.deadlines.get(usize::from(owner))?;
             Some((owner, deadline))
         });

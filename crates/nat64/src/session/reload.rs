@@ -115,7 +115,8 @@ impl State {
         self.close_bindings(&lost, watcher);
     }
 
-    /// Removes all copies if the owners of addresses have changed. Otherwise deadlines and the serving state stay.
+    /// Removes all copies if the owners of addresses or the pools by source have changed. Deadlines and the serving state
+    /// stay if the owners have not.
     fn follow_owners(&mut self, pools: &Arc<Pools>, watcher: &mut impl Watcher) {
         self.awaited.clear();
         let rules = self.shared.as_ref().map(|shared| &shared.rules);
@@ -128,7 +129,12 @@ impl State {
             .filter(|(_, entry)| entry.owner != super::bib::OWN);
         let copies: Vec<u32> = copies.map(|(at, _)| at).collect();
         self.close_bindings(&copies, watcher);
-        self.shared = Shared::of(&self.config, self.keys, pools);
+        match (&mut self.shared, &self.config.owners) {
+            (Some(shared), Some(new)) if shared.rules.has_same_owners(new) => {
+                shared.rules = new.clone();
+            }
+            _ => self.shared = Shared::of(&self.config, self.keys, pools),
+        }
     }
 
     /// Claims the ports of all bindings in a new pool.

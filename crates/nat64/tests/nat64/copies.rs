@@ -5,7 +5,7 @@
 use crate::harness::*;
 use crate::inherit::{OTHER, SERVER, TCP, UDP};
 use crate::rests::second;
-use diolkos_nat64::config::{Endpoint6, Limits, Nat64Config, Protocol};
+use diolkos_nat64::config::{Endpoint6, Limits, Nat64Config, Pool4, Pools, Protocol};
 use diolkos_nat64::session::{Event, Inward, Missing, Origin, Segment, SessionState, Way};
 use diolkos_xlat::Reason;
 use std::time::Duration;
@@ -81,6 +81,43 @@ fn without_a_clock_and_without_a_deadline_no_copy_serves() {
         Err(Reason::OwnerUnreachable)
     );
     assert_eq!(t.state.copies(), (0, 0));
+}
+
+/// The second gateway, where the first one's addresses are of the pool for this prefix.
+fn first_is_for(prefix: &str) -> Nat64Config {
+    let mut config = second(0);
+    let owners = config.owners.as_mut().unwrap();
+    owners.pools = Pools::of(&[Pool4 {
+        net: "203.0.113.4/31".parse().unwrap(),
+        sources: vec![prefix.parse().unwrap()],
+        ..config.pool4[0].clone()
+    }]);
+    config
+}
+
+#[test]
+fn no_copy_brings_a_node_to_the_pool_of_others() {
+    let (own, of_others) = ("2001:db8:0:1::/64", "2001:db8:0:2::/64");
+    for is_first_out in [true, false] {
+        let there = |t: &mut Tables| match is_first_out {
+            true => t.out(UDP, node(), SERVER, OTHER).map(|_| ()),
+            false => t.inward(UDP, e4(FIRST), SERVER, OTHER).map(|_| ()),
+        };
+        let mut t = serving(&first_is_for(of_others));
+        t.watch.standby = vec![binding(UDP, FIRST, node())];
+        t.state.set_deadline(0, Duration::from_secs(1010));
+        assert_eq!(there(&mut t), Err(Reason::NoBinding));
+        assert_eq!(t.state.copies(), (0, 0));
+        // Copies in use end with the pool, and this gateway serves as before.
+        t.state.reconfigure(&first_is_for(own), &mut t.watch);
+        assert_eq!(there(&mut t), Ok(()));
+        assert_eq!(t.state.copies(), (1, 1));
+        t.state
+            .reconfigure(&first_is_for(of_others), &mut t.watch);
+        assert_eq!(t.state.copies(), (0, 0));
+        assert_eq!(there(&mut t), Err(Reason::NoBinding));
+        assert!(t.state.serves());
+    }
 }
 
 #[test]

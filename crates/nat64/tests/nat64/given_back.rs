@@ -7,7 +7,7 @@ use crate::agreement::{check, check_events, node, peer, SEGMENTS};
 use crate::given_back_model::Cluster;
 use crate::harness::*;
 use crate::model::{outside, Model};
-use diolkos_nat64::config::{Binding, Endpoint4, Nat64Config, Owners, Protocol};
+use diolkos_nat64::config::{Binding, Endpoint4, Nat64Config, Owners, Pools, Protocol};
 use diolkos_nat64::session::{Event, Inward};
 use proptest::prelude::*;
 
@@ -56,6 +56,7 @@ fn shared_config(narrow: bool) -> Nat64Config {
             ("203.0.113.1/32".parse().unwrap(), 0),
             ("203.0.113.2/32".parse().unwrap(), 1),
         ],
+        pools: Pools::default(),
     });
     config.limits.sessions = 12;
     config.limits.bindings = 9;

@@ -2,7 +2,7 @@
 //! Virtual time, reproducible random numbers, and a record of all events.
 
 use diolkos_nat64::config::{
-    Binding, Endpoint4, Endpoint6, Gateway, Limits, Nat64Config, Owners, Pool4, Protocol,
+    Binding, Endpoint4, Endpoint6, Gateway, Limits, Nat64Config, Owners, Pool4, Pools, Protocol,
 };
 use diolkos_nat64::session::{
     Due, Event, Inbound, Inward, Missing, Outbound, Segment, SessionState, SessionView, State,
@@ -46,6 +46,7 @@ pub fn owning_config() -> Nat64Config {
             ("203.0.113.0/31".parse().unwrap(), 0),
             ("203.0.113.2/31".parse().unwrap(), 1),
         ],
+        pools: Pools::default(),
     });
     config
 }

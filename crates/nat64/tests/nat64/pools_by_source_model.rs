@@ -4,7 +4,8 @@
 
 use crate::harness::*;
 use diolkos_nat64::config::{
-    Binding, Deterministic, Endpoint4, Endpoint6, Nat64Config, Owners, Pool4, PortBlocks, Protocol,
+    Binding, Deterministic, Endpoint4, Endpoint6, Nat64Config, Owners, Pool4, Pools, PortBlocks,
+    Protocol,
 };
 use diolkos_nat64::session::{BindError, Origin, Segment, SessionState, SessionView, State};
 use diolkos_xlat::Reason;
@@ -122,6 +123,7 @@ pub fn config_of(number: usize, kind: Kind) -> Nat64Config {
             config.owners = Some(Owners {
                 me: 0,
                 addresses: vec![("203.0.113.0/29".parse().unwrap(), 0)],
+                pools: Pools::of(&config.pool4),
             });
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::harness::*;
 use diolkos_nat64::config::{
-    Binding, Deterministic, Endpoint4, Endpoint6, Nat64Config, Owners, PortBlocks, Protocol,
+    Binding, Deterministic, Endpoint4, Endpoint6, Nat64Config, Owners, Pools, PortBlocks, Protocol,
 };
 use diolkos_nat64::pool::BlockCount;
 use diolkos_nat64::session::{
@@ -28,6 +28,7 @@ pub fn second(kind: u8) -> Nat64Config {
             ("203.0.113.0/31".parse().unwrap(), 1),
             ("203.0.113.6/31".parse().unwrap(), 2),
         ],
+        pools: Pools::default(),
     });
     config.pool4[0].net = "203.0.113.0/31".parse().unwrap();
     config.pool4[0].ports = 1024..=1151;

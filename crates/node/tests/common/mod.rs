@@ -20,6 +20,7 @@ pub fn file<S: AsRef<str>>(me: usize, nodes: impl IntoIterator<Item = (S, S)>) -
         members: members.collect(),
         source_prefix_len: 64,
         key: [1, 2],
+        pools: Vec::new(),
         pref64: vec!["64:ff9b::/96".parse().expect("a network")],
         lifetimes_s: vec![300, 7440],
         timing: Timing::default(),

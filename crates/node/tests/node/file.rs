@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks of the file, and the order of nodes that follows from it.
 
-use diolkos_node::config::{Fault, PARTS};
+use diolkos_node::config::{Fault, SourcePool, PARTS};
 use diolkos_node::order::{Order, BUCKETS};
 use diolkos_node::{Config, NodeId};
 
@@ -75,6 +75,30 @@ fn what_must_agree_is_in_the_digest_and_what_need_not_is_not() {
     assert_eq!(differs(&|c| c.key[1] = 9), ["sources"]);
     assert_eq!(differs(&|c| c.source_prefix_len = 64), ["sources"]);
     assert_eq!(differs(&|c| c.pref64.clear()), ["sources"]);
+    let pool = |source: &str, last: &str| SourcePool {
+        sources: vec![source.parse().unwrap()],
+        addresses: vec![("192.0.2.1".parse().unwrap(), last.parse().unwrap())],
+    };
+    for (own, other) in [
+        (vec![], vec![pool("2001:db8::/48", "192.0.2.1")]),
+        (
+            vec![pool("2001:db8::/48", "192.0.2.1")],
+            vec![pool("2001:db8::/47", "192.0.2.1")],
+        ),
+        (
+            vec![pool("2001:db8::/48", "192.0.2.1")],
+            vec![pool("2001:db8::/48", "192.0.2.2")],
+        ),
+    ] {
+        let of = |pools: &[SourcePool]| {
+            let mut file = config(GOOD);
+            file.pools = pools.into();
+            file
+        };
+        assert_eq!(of(&own).differs(&of(&own).digests()), None);
+        let part = of(&own).differs(&of(&other).digests());
+        assert_eq!(part.map(|part| PARTS[part]), Some("sources"));
+    }
     assert_eq!(differs(&|c| c.lifetimes_s[0] = 60), ["lifetimes"]);
     assert_eq!(differs(&|c| c.timing.term *= 2), ["times"]);
     assert_eq!(differs(&|c| c.timing.margin_ppm = 1), ["times"]);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use diolkos_nat64::config::{
-    Binding, Endpoint4, Limits, Nat64Config, Owners, Pool4, Protocol, Timeouts,
+    Binding, Endpoint4, Limits, Nat64Config, Owners, Pool4, Pools, Protocol, Timeouts,
 };
 use diolkos_nat64::session::{self, Missing, SessionView, State, Watcher};
 use diolkos_node::gateway::{Changed, Gateway, Lead, Tables};
@@ -39,6 +39,7 @@ pub fn configured(config: &Config) -> Nat64Config {
         owners: Some(Owners {
             me: config.me.0,
             addresses: addresses.collect(),
+            pools: Pools::default(),
         }),
         limits: Limits {
             source_prefix_len: config.source_prefix_len,
