@@ -322,7 +322,7 @@ def test_an_engine_is_not_needed_to_begin_but_to_begin_alone(cluster: ClusterNet
 @pytest.mark.parametrize(
     ("customers", "change", "part"),
     [
-        ((), {'"192.0.2.8/29"': '"192.0.2.8/30"'}, "cluster.node.pool4"),
+        ((), {'"192.0.2.8/29"': '"192.0.2.8/30"'}, "[[cluster.node]]: names, pool4"),
         ((0,), {f'"{prefix(0)}/64"': f'"{prefix(1)}/64"'}, "cluster.node.pool4.sources"),
     ],
     ids=["owners", "customers"],

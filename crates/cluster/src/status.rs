@@ -236,7 +236,9 @@ fn file_part(part: &str) -> &str {
     match part {
         "format" => "the version of diolkos",
         "nodes" => "[[cluster.node]]: names, pool4, or their order",
-        "sources" => "cluster.name, cluster.node.pool4.sources, nat64.source_prefix_len or translator.pref64",
+        "sources" => {
+            "cluster.name, cluster.node.pool4.sources, nat64.source_prefix_len or translator.pref64"
+        }
         "lifetimes" => "nat64.timeouts",
         "times" => "the version of diolkos (its terms)",
         other => other,
