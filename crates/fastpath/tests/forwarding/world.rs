@@ -151,6 +151,7 @@ pub fn order(source_prefix_len: u8, key: [u64; 2]) -> (Order, Config) {
         }],
         source_prefix_len,
         key,
+        pools: vec![],
         pref64: vec![],
         lifetimes_s: vec![],
         timing: Timing::default(),
