@@ -112,8 +112,7 @@ fn no_copy_brings_a_node_to_the_pool_of_others() {
         t.state.reconfigure(&first_is_for(own), &mut t.watch);
         assert_eq!(there(&mut t), Ok(()));
         assert_eq!(t.state.copies(), (1, 1));
-        t.state
-            .reconfigure(&first_is_for(of_others), &mut t.watch);
+        t.state.reconfigure(&first_is_for(of_others), &mut t.watch);
         assert_eq!(t.state.copies(), (0, 0));
         assert_eq!(there(&mut t), Err(Reason::NoBinding));
         assert!(t.state.serves());
