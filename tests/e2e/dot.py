@@ -15,7 +15,7 @@ ETH_P_ALL = 0x0003
 # The certificate's name that the configuration demands.
 NAME = "dns.example"
 
-# A resolver on TLS: its port, its certificate, its key and how it misbehaves are its arguments. It prints a line once it listens.
+# A resolver on TLS: its port, its certificate, its key and how it misbehaves are its arguments. Says when it listens.
 SERVER = """
 import socket, ssl, struct, sys, threading
 port, certificate, key, how = int(sys.argv[1]), *sys.argv[2:5]
@@ -51,7 +51,7 @@ def serve(plain):
         return plain.close()
     if how == "speaks_plain":
         plain.recv(4096)
-        plain.sendall(answer(bytes(12) + b"\\2v4\\7example\\0\\0\\1\\0\\1"))
+        plain.sendall(answer(bytes(12) + b"\\5other\\0\\0\\1\\0\\1"))
         return plain.close()
     stream = tls.wrap_socket(plain, server_side=True)
     while True:

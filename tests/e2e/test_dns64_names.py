@@ -97,7 +97,10 @@ def test_the_query_log_says_what_it_may(net: Dns64Network) -> None:
 def test_a_flood_leaves_the_log_its_room(net: Dns64Network) -> None:
     """Lines that are too many are counted, and the next line says how many; answers do not wait for them. The log's level is
     that of the rest."""
-    running = started(net, f'query_log = "names"\nquery_log_rate = {RATE}\n[log]\nlevel = "warn"')
+    text = section(f'query_log = "names"\nquery_log_rate = {RATE}\n[log]\nlevel = "warn"')
+    # At this level the log does not say when it is ready.
+    running = net.dns64("--config", str(net.config(text)), ready=False)
+    net.until(lambda: net.once("show", "counters", "--device", "dns64")[0] == 0)
     code = """
 import socket, sys
 udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)

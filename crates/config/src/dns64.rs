@@ -12,7 +12,6 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::dns64_names::QueryLog;
 use super::domain_name::DomainName;
 use super::key::section;
 use super::network::{network, networks};
@@ -102,6 +101,21 @@ pub enum OnError {
     Synthesize,
     /// The client gets the error.
     Pass,
+}
+
+/// What the query log says of each answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum QueryLog {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Name, type and outcome; nothing of the client.
+    Names,
+    /// Also the client's IPv6 /48; nothing of an IPv4 client.
+    Prefixes,
+    /// Also the client's address.
+    Full,
 }
 
 /// IPv4 addresses with prefixes of their own (RFC 6147 section 5).

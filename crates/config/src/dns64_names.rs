@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lists of names of a DNS64, its query log, and its resolvers asked by TLS: the rules of their keys.
+//! The rules of the keys of `[dns64]` about names, the query log, and resolvers asked by TLS.
 
 use std::path::Path;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::domain_name::DomainName;
 use super::{Dns64, Upstream};
@@ -13,21 +10,6 @@ use super::{Dns64, Upstream};
 const IPV4ONLY: &str = "ipv4only.arpa";
 /// The most lines of the query log in a second.
 const MOST_LINES: u32 = 10_000;
-
-/// What the query log says of each answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum QueryLog {
-    /// Nothing.
-    #[default]
-    Off,
-    /// Name, type and outcome; nothing of the client.
-    Names,
-    /// Also the client's IPv6 /48; nothing of an IPv4 client.
-    Prefixes,
-    /// Also the client's address.
-    Full,
-}
 
 impl Dns64 {
     /// The rules of this file that the section breaks: the key, and what is wrong.
@@ -53,7 +35,10 @@ impl Dns64 {
                         "{name} is in dns64.{other}, too: remove it from one of them"
                     ));
                 }
-                if special.as_ref().is_some_and(|special| name.0.ends_with(&special.0)) {
+                if special
+                    .as_ref()
+                    .is_some_and(|special| name.0.ends_with(&special.0))
+                {
                     object(format!(
                         "a DNS64 answers {IPV4ONLY} itself, so that hosts find the prefix (RFC 8880): remove {name}"
                     ));
@@ -114,10 +99,11 @@ mod tests {
 
     #[test]
     fn a_name_has_one_rule() {
-        let both = "never_synthesize = [\"example\"]\nalways_synthesize = [\"A.example\", \"Example.\"]";
+        let both =
+            "never_synthesize = [\"example\"]\nalways_synthesize = [\"A.example\", \"Example.\"]";
         assert_eq!(
             said(both),
-            "x.toml:4:34: dns64.always_synthesize[1]: Example is in dns64.never_synthesize, too: remove it from one of them"
+            "x.toml:4:35: dns64.always_synthesize[1]: Example is in dns64.never_synthesize, too: remove it from one of them"
         );
         let twice = "never_synthesize = [\"a.example\", \"A.example.\"]";
         assert!(said(twice).contains("never_synthesize[1]: A.example is listed twice"));
@@ -129,7 +115,11 @@ mod tests {
     fn the_name_of_the_prefix_has_none() {
         for name in ["ipv4only.arpa", "x.IPv4only.arpa"] {
             let keys = format!("always_synthesize = [\"{name}\"]");
-            assert!(said(&keys).contains("a DNS64 answers ipv4only.arpa itself"), "{}", said(&keys));
+            assert!(
+                said(&keys).contains("a DNS64 answers ipv4only.arpa itself"),
+                "{}",
+                said(&keys)
+            );
         }
         assert_eq!(said("never_synthesize = [\"arpa\"]"), "");
     }

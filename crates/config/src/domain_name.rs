@@ -79,7 +79,10 @@ mod tests {
     fn what_is_no_name_is_refused() {
         let long = "x".repeat(64);
         for (text, said) in [
-            ("*.example", "write `example`, which stands for all names below it, too"),
+            (
+                "*.example",
+                "write `example`, which stands for all names below it, too",
+            ),
             ("", "is not a domain name"),
             ("a..example", "is not a domain name"),
             (&long, "is not a domain name"),

@@ -70,7 +70,9 @@ pub fn of_dns64(old: &Settings, new: &Settings) -> Option<String> {
     };
     let is_fixed = |key: &Key| match key.rule {
         Some(Reload::Dns64) => true,
-        Some(Reload::Restart) => ["control.", "log."].iter().any(|of| key.name.starts_with(of)),
+        Some(Reload::Restart) => ["control.", "log."]
+            .iter()
+            .any(|of| key.name.starts_with(of)),
         _ => false,
     };
     let key = first_change(&values, is_fixed)?;
@@ -117,7 +119,9 @@ fn values(old: &Settings, new: &Settings) -> Result<[Value; 2], String> {
 
 /// The first key with one of these rules whose values differ.
 fn changed(values: &[Value; 2], rules: &[Reload]) -> Option<&'static str> {
-    first_change(values, |key| rules.contains(&key.rule.unwrap_or(Reload::Restart)))
+    first_change(values, |key| {
+        rules.contains(&key.rule.unwrap_or(Reload::Restart))
+    })
 }
 
 /// The first of some keys whose values differ.
@@ -219,17 +223,28 @@ mod tests {
             crate::parse(&text, "x.toml", |_| ()).expect("a configuration")
         };
         let old = settings("");
-        for keys in ["never_synthesize = [\"a\"]", "always_synthesize = [\"a\"]", "query_log = \"full\"", "query_log_rate = 1"] {
+        for keys in [
+            "never_synthesize = [\"a\"]",
+            "always_synthesize = [\"a\"]",
+            "query_log = \"full\"",
+            "query_log_rate = 1",
+        ] {
             assert_eq!(of_dns64(&old, &settings(keys)), None, "{keys}");
         }
         for (keys, key) in [
             ("rate = 7", "dns64.rate"),
             ("pref64 = [\"2001:db8:64::/96\"]", "dns64.pref64"),
             ("[log]\nlevel = \"warn\"", "log.level"),
-            ("[[dns64.range]]\nv4 = \"10.0.0.0/8\"\npref64 = []", "dns64.range.v4"),
+            (
+                "[[dns64.range]]\nv4 = \"10.0.0.0/8\"\npref64 = []",
+                "dns64.range.pref64",
+            ),
         ] {
             let said = of_dns64(&old, &settings(keys)).expect(keys);
-            assert!(said.starts_with(&format!("{key} cannot change while the DNS64 runs")), "{said}");
+            assert!(
+                said.starts_with(&format!("{key} cannot change while the DNS64 runs")),
+                "{said}"
+            );
         }
         let beside = "[translator]\npref64 = [\"2001:db8:64::/96\"]\ninterfaces = [\"eth0\"]";
         let said = of_dns64(&old, &settings(beside)).expect("its prefix follows");

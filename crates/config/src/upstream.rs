@@ -34,7 +34,8 @@ impl FromStr for Upstream {
             let Resolver(address) = text.parse()?;
             return Ok(Upstream { address, tls: None });
         };
-        let Some((address, name)) = rest.split_once('#').filter(|(_, name)| !name.is_empty()) else {
+        let Some((address, name)) = rest.split_once('#').filter(|(_, name)| !name.is_empty())
+        else {
             return Err(format!(
                 "`{text}` does not say which name the resolver's certificate must have: write it at the end, as \
                  tls://192.0.2.53#dns.example"
@@ -101,11 +102,31 @@ mod tests {
     fn each_form_is_printed_as_it_is_read() {
         for (text, address, printed) in [
             ("192.0.2.53", "192.0.2.53:53", "192.0.2.53"),
-            ("[2001:db8::53]:5300", "[2001:db8::53]:5300", "[2001:db8::53]:5300"),
-            ("tls://2001:db8::53#dns.example", "[2001:db8::53]:853", "tls://2001:db8::53#dns.example"),
-            ("tls://[2001:db8::53]:853#dns.example", "[2001:db8::53]:853", "tls://2001:db8::53#dns.example"),
-            ("tls://192.0.2.53:53#dns.example", "192.0.2.53:53", "tls://192.0.2.53:53#dns.example"),
-            ("tls://192.0.2.53#192.0.2.53", "192.0.2.53:853", "tls://192.0.2.53#192.0.2.53"),
+            (
+                "[2001:db8::53]:5300",
+                "[2001:db8::53]:5300",
+                "[2001:db8::53]:5300",
+            ),
+            (
+                "tls://2001:db8::53#dns.example",
+                "[2001:db8::53]:853",
+                "tls://2001:db8::53#dns.example",
+            ),
+            (
+                "tls://[2001:db8::53]:853#dns.example",
+                "[2001:db8::53]:853",
+                "tls://2001:db8::53#dns.example",
+            ),
+            (
+                "tls://192.0.2.53:53#dns.example",
+                "192.0.2.53:53",
+                "tls://192.0.2.53:53#dns.example",
+            ),
+            (
+                "tls://192.0.2.53#192.0.2.53",
+                "192.0.2.53:853",
+                "tls://192.0.2.53#192.0.2.53",
+            ),
         ] {
             let upstream: Upstream = text.parse().expect(text);
             assert_eq!(upstream.address.to_string(), address);
@@ -120,10 +141,22 @@ mod tests {
         for (text, said) in [
             ("tls://192.0.2.53", "does not say which name"),
             ("tls://192.0.2.53#", "does not say which name"),
-            ("tls://#dns.example", "`` in `tls://#dns.example` is not the address"),
-            ("tls://dns.example#dns.example", "`dns.example` in `tls://dns.example#dns.example` is not the address"),
-            ("tls://192.0.2.53#dns example", "is not a name that a certificate can have"),
-            ("tls://192.0.2.53#a#b", "is not a name that a certificate can have"),
+            (
+                "tls://#dns.example",
+                "`` in `tls://#dns.example` is not the address",
+            ),
+            (
+                "tls://dns.example#dns.example",
+                "`dns.example` in `tls://dns.example#dns.example` is not the address",
+            ),
+            (
+                "tls://192.0.2.53#dns example",
+                "is not a name that a certificate can have",
+            ),
+            (
+                "tls://192.0.2.53#a#b",
+                "is not a name that a certificate can have",
+            ),
             ("192.0.2.53#dns.example", "is not the address of a resolver"),
             ("https://192.0.2.53", "is not the address of a resolver"),
         ] {

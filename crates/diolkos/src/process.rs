@@ -57,8 +57,11 @@ pub fn dns64_alone(
             manager: manager.clone(),
         };
         supervise::guarded("the program", || {
-            event_loop(&mut Builder::new_current_thread())?
-                .block_on(server::run(settings, read, supervision))
+            event_loop(&mut Builder::new_current_thread())?.block_on(server::run(
+                settings,
+                read,
+                supervision,
+            ))
         })
     })
 }
@@ -152,7 +155,10 @@ fn start_log(level: Level) {
         Level::Trace => tracing::Level::TRACE,
     };
     // Libraries log only warnings and errors. What the query log says is a matter of its own key.
-    let filter = tracing_subscriber::EnvFilter::new(format!("warn,diolkos={level},{}=info", server::QUERY_LOG));
+    let filter = tracing_subscriber::EnvFilter::new(format!(
+        "warn,diolkos={level},{}=info",
+        server::QUERY_LOG
+    ));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)

@@ -106,7 +106,11 @@ mod tests {
         for length in 1..240 {
             let label = |at: usize| "x".repeat((length - at).min(49));
             let labels: Vec<String> = (0..length).step_by(50).map(label).collect();
-            let labels: Vec<&str> = labels.iter().map(String::as_str).filter(|l| !l.is_empty()).collect();
+            let labels: Vec<&str> = labels
+                .iter()
+                .map(String::as_str)
+                .filter(|l| !l.is_empty())
+                .collect();
             let question = Question::new_in(name(&labels.join(".")), Rtype::AAAA);
             write_padded(&Ask { question, ..ask() }, 1, 1232, &mut out);
             assert_eq!(out.len() % BLOCK, 0, "{length}");

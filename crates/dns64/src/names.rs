@@ -112,7 +112,10 @@ mod tests {
     fn the_root_stands_for_all_names() {
         assert_eq!(rule(&[""], &[], "a.example"), Some(Synthesis::Never));
         assert_eq!(rule(&[""], &[], ""), Some(Synthesis::Never));
-        assert_eq!(rule(&[""], &["example"], "a.example"), Some(Synthesis::Always));
+        assert_eq!(
+            rule(&[""], &["example"], "a.example"),
+            Some(Synthesis::Always)
+        );
         assert_eq!(rule(&[], &[], "a.example"), None);
     }
 
@@ -187,7 +190,10 @@ mod tests {
     #[test]
     fn what_is_not_plain_is_escaped() {
         assert_eq!(printable(&wire_name("www.Example")), "www.Example");
-        assert_eq!(printable(b"\x0aa b=\n\"\\.\xff\x01\0"), "a\\032b\\061\\010\\034\\092\\046\\255\\001");
+        assert_eq!(
+            printable(b"\x0aa b=\n\"\\.\xff\x01\0"),
+            "a\\032b\\061\\010\\034\\092\\046\\255\\001"
+        );
         assert_eq!(printable(b"\0"), ".");
         // Never beyond the end, whatever the length says.
         assert_eq!(printable(b"\x05ab"), "ab");

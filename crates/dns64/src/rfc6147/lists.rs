@@ -101,10 +101,7 @@ fn the_name_that_is_asked_for_decides() {
     let alias = || rr("www.example", CNAME, 60, &wire_name("h1.example.net"));
     let found = [alias(), rr("h1.example.net", A, 300, &v4("192.0.2.1"))];
     let case = listed(&["example.net"], &[], "www.example");
-    let outcome = case.resolve(&[
-        none("www.example", AAAA),
-        some("www.example", A, &found),
-    ]);
+    let outcome = case.resolve(&[none("www.example", AAAA), some("www.example", A, &found)]);
     assert_eq!(outcome.answers().len(), 2, "{:?}", outcome.answers());
     let real = [alias(), rr("h1.example.net", AAAA, 77, &v6("2001:db8::2"))];
     let case = listed(&[], &["example"], "www.example");

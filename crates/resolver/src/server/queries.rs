@@ -308,7 +308,8 @@ impl QueryHandler {
             Transport::Tcp => LONGEST,
         };
         let (now_s, asked) = (self.now_s(), (to.client(), to.transport()));
-        self.query_log.note(asked, query, answer, now_s, &self.tally);
+        self.query_log
+            .note(asked, query, answer, now_s, &self.tally);
         let age = Age {
             seconds: age,
             most_ttl: self.rules.most_ttl(query.rtype(), answer.origin),

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout, Instant};
 use crate::server::tally::{Fate, QueryCounters};
 
 use super::ids::Ids;
-use super::tls::{shown, Server};
+use super::tls_server::{shown, Server};
 
 /// Questions in flight on a connection; further ones wait, within their time limit.
 const PIPELINE: usize = 1024;
@@ -156,7 +156,9 @@ impl Connection {
 
     /// Ends it. Its questions learn that there is no answer.
     fn end(&self, why: &str) {
-        self.ended.borrow_mut().get_or_insert_with(|| why.to_owned());
+        self.ended
+            .borrow_mut()
+            .get_or_insert_with(|| why.to_owned());
         self.places.close();
         self.asked.borrow_mut().clear();
         self.ends.notify_one();
@@ -205,7 +207,11 @@ impl Connection {
     }
 
     /// Reads messages, each behind its length (RFC 7858 section 3.3), until an error.
-    async fn read_answers(&self, read: &mut (impl AsyncRead + Unpin), tally: &QueryCounters) -> io::Error {
+    async fn read_answers(
+        &self,
+        read: &mut (impl AsyncRead + Unpin),
+        tally: &QueryCounters,
+    ) -> io::Error {
         let mut wrong = 0;
         loop {
             let reply = match read_message(read).await {

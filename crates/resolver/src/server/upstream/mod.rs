@@ -5,6 +5,7 @@
 mod connection;
 mod ids;
 mod tls;
+mod tls_server;
 mod udp;
 
 use std::cell::Cell;
@@ -84,7 +85,7 @@ impl Upstream {
             Ids::new().map_err(|e| ResolverError::Random(std::io::Error::other(e.to_string())))?;
         let ids = Rc::new(ids);
         let timeout = Duration::from_millis(u64::from(dns64.timeout_ms));
-        let config = dns64.authorities().map(tls::config).transpose()?;
+        let config = dns64.authorities().map(tls_server::config).transpose()?;
         let resolver = |one: &diolkos_config::Upstream| Resolver {
             name: one.to_string(),
             way: match one.tls.as_ref().zip(config.as_ref()) {

@@ -98,7 +98,11 @@ async fn answers_come_in_any_order() {
         server
     };
     let asking = async {
-        tokio::join!(stand.ask("a.example"), stand.ask("b.example"), stand.ask("c.example"))
+        tokio::join!(
+            stand.ask("a.example"),
+            stand.ask("b.example"),
+            stand.ask("c.example")
+        )
     };
     let done = async { tokio::join!(asking, answers_backwards) };
     let ((a, b, c), _server) = tokio::select! {
@@ -134,7 +138,11 @@ async fn what_answers_nothing_is_counted_and_then_ends_it() {
     assert_eq!(stand.counted("upstream.unexpected"), u64::from(MOST_WRONG));
     assert!(!stand.connection.has_answered());
     assert!(!stand.connection.takes_questions(PATIENCE));
-    assert_eq!(stand.ask("b.example").await, None, "nothing more is asked on it");
+    assert_eq!(
+        stand.ask("b.example").await,
+        None,
+        "nothing more is asked on it"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +150,10 @@ async fn what_is_no_message_ends_it() {
     for (bytes, said) in [
         (&b"\0\x03abc"[..], "it sends messages shorter than a header"),
         (b"\0\0", "it sends messages shorter than a header"),
-        (b"\xff\xffbeginning of a long message", "it closed the connection"),
+        (
+            b"\xff\xffbeginning of a long message",
+            "it closed the connection",
+        ),
         (b"\0", "it closed the connection"),
         (b"", "it closed the connection"),
     ] {
