@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""An authority and certificates of a cluster, made as docs/gateways-tls.md says."""
+"""An authority and certificates, made as docs/gateways-tls.md says: of a cluster, and of resolvers asked by TLS."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+# What `openssl ca` wants, which alone writes a date of the past.
+OLD = """[ca]
+default_ca = old
+[old]
+database = index
+serial = serial
+new_certs_dir = .
+default_md = sha256
+policy = any
+[any]
+organizationName = optional
+"""
 CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
 
@@ -22,8 +34,8 @@ class Authority:
         subject = ("-subj", "/CN=gateways of a test")
         self._openssl("req", "-x509", *CURVE, "-days", "2", *subject, "-keyout", "ca.key", "-out", "ca.pem")
 
-    def issue(self, name: str, alternative: str) -> None:
-        """Make a key, and sign a certificate for an alternative name: `DNS:…` or `IP:…`."""
+    def issue(self, name: str, alternative: str, old: bool = False) -> None:
+        """Make a key, and sign a certificate for an alternative name, `DNS:…` or `IP:…`; an old one expired long ago."""
         lines = [
             f"subjectAltName={alternative}",
             "basicConstraints=CA:FALSE",
@@ -32,8 +44,16 @@ class Authority:
         ]
         (self.folder / f"{name}.ext").write_text("\n".join(lines) + "\n")
         self._openssl("req", *CURVE, "-subj", f"/O={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        by = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", f"{name}.ext")
-        self._openssl("x509", "-req", "-days", "2", "-in", f"{name}.csr", *by, "-out", f"{name}.pem")
+        files = ("-extfile", f"{name}.ext", "-in", f"{name}.csr", "-out", f"{name}.pem")
+        if old:
+            (self.folder / "ca.conf").write_text(OLD)
+            (self.folder / "index").touch()
+            dates = ("-startdate", "20200101000000Z", "-enddate", "20200102000000Z")
+            by = ("-cert", "ca.pem", "-keyfile", "ca.key", "-create_serial", "-notext", "-batch")
+            self._openssl("ca", "-config", "ca.conf", *by, *dates, *files)
+            return
+        by = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial")
+        self._openssl("x509", "-req", "-days", "2", *by, *files)
 
     @property
     def certificate(self) -> Path:

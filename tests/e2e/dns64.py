@@ -67,7 +67,7 @@ server:
     module-config: "iterator"
     local-zone: "2.0.192.in-addr.arpa." nodefault
     root-hints: ""
-remote-control:
+{more}remote-control:
     control-enable: no
 auth-zone:
     name: "example."
@@ -84,6 +84,14 @@ auth-zone:
     zonefile: "{folder}/ipv4only"
     for-downstream: yes
     for-upstream: yes
+"""
+
+# Further lines of its server, for those who ask by TLS.
+BY_TLS = """
+    interface: ::0@853
+    tls-port: 853
+    tls-service-pem: "{certificate}"
+    tls-service-key: "{key}"
 """
 
 # As the public one, and the AAAA records of a network that says its prefix (RFC 7050 section 3).
@@ -194,22 +202,27 @@ class Reply:
 class Dns64Network(Network):
     """A client, a DNS64, and a resolver upstream."""
 
-    def unbound(self, bogus: bool = False, reveals: tuple[str, ...] = ()) -> None:
+    def unbound(self, bogus: bool = False, reveals: tuple[str, ...] = (), tls: tuple[Path, Path] | None = None) -> Running:
         """Start the resolver and wait until it answers; where it validates, example is bogus. It gives ipv4only.arpa these
-        addresses."""
+        addresses, and answers by TLS with a certificate and its key, too."""
         folder = self.scratch / "unbound"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
+        more = BY_TLS.format(certificate=tls[0], key=tls[1]) if tls else ""
         (folder / "zone").write_text(ZONE)
         (folder / "reverse").write_text(REVERSE)
         (folder / "ipv4only").write_text(IPV4ONLY + "".join(f"  IN AAAA {address}\n" for address in reveals))
-        (folder / "conf").write_text(UNBOUND.format(folder=folder, port=5399 if bogus else 53))
+        (folder / "conf").write_text(UNBOUND.format(folder=folder, port=5399 if bogus else 53, more=more))
         (folder / "validator").write_text(VALIDATOR.format(folder=folder))
         # Under its own path AppArmor may keep it from files that are not below /etc/unbound.
-        program = shutil.copy(shutil.which("unbound") or "/usr/sbin/unbound", folder / "unbound")
+        program = folder / "unbound"
+        if not program.exists():
+            shutil.copy(shutil.which("unbound") or "/usr/sbin/unbound", program)
         for conf in ("conf", "validator") if bogus else ("conf",):
-            log = (self.scratch / f"unbound-{conf}.log").open("w")
-            self.start(self.server, str(program), "-d", "-c", str(folder / conf), stdout=log, stderr=log)
+            path = self.scratch / f"unbound-{conf}.log"
+            log = path.open("w")
+            process = self.start(self.server, str(program), "-d", "-c", str(folder / conf), stdout=log, stderr=log)
         self.until(lambda: self.dig("v4.example", "A", "+cdflag", server=RESOLVER).status == "NOERROR")
+        return Running(process, path)
 
     def advertise(self, *options: Option) -> None:
         """Send a router advertisement to the DNS64 from the side of the resolver."""

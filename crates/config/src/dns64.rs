@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
 use diolkos_dns64::policy::{default_exclude4, default_exclude6};
 use diolkos_dns64::{Range, Rules};
@@ -11,11 +12,12 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::domain_name::DomainName;
 use super::key::section;
 use super::network::{network, networks};
 use super::objections::Objection;
-use super::resolver::{Resolver, DNS};
-use super::{Networks, Settings, WELL_KNOWN_PREFIX};
+use super::resolver::DNS;
+use super::{Networks, Settings, Upstream, WELL_KNOWN_PREFIX};
 
 section! {
     /// The DNS64 (RFC 6147).
@@ -27,8 +29,11 @@ section! {
                 SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), DNS),
                 SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DNS),
             ], Dns64;
-        /// Recursive resolvers that are asked, in order of preference: at least one.
-        upstream: Vec<Resolver> = Vec::new(), Dns64;
+        /// Recursive resolvers that are asked, in order of preference: at least one. `tls://ADDRESS#NAME` is asked by TLS only
+        /// (RFC 7858), and has to prove its name.
+        upstream: Vec<Upstream> = Vec::new(), Live;
+        /// The authorities whose certificates prove such a name, in PEM: those of the system, if nothing else is said.
+        upstream_ca: PathBuf = PathBuf::from("/etc/ssl/certs/ca-certificates.crt"), Live;
         /// Translation prefixes (RFC 6052); each gives every name an address. With `"auto"` the DNS64 learns the prefix from
         /// the network of `uplink` (RFC 8781, RFC 7050) and follows its changes. Without this key, a DNS64 beside a translator
         /// takes the first prefix of `translator.pref64`, or its `"auto"`; a DNS64 alone takes 64:ff9b::/96.
@@ -44,6 +49,11 @@ section! {
         /// A records in these are not synthesised.
         #[serde(deserialize_with = "networks")]
         exclude4: Vec<Ipv4Net> = default_exclude4(), Dns64;
+        /// Names for which no AAAA record is synthesised, themselves and all names below them.
+        never_synthesize: Vec<DomainName> = Vec::new(), Live;
+        /// Names for which AAAA records are synthesised even if there are real ones, themselves and all names below them. Between
+        /// both lists, the longest name decides.
+        always_synthesize: Vec<DomainName> = Vec::new(), Live;
         /// Let 64:ff9b::/96 carry IPv4 that is not globally reachable (against RFC 6052 section 3.1).
         allow_private_with_wkp: bool = false, Dns64;
         /// Who may ask.
@@ -73,6 +83,10 @@ section! {
         max_ttl_s: u32 = Rules::default().max_ttl, Dns64;
         /// A denial is kept for no longer, seconds (RFC 2308 section 5).
         max_negative_ttl_s: u32 = Rules::default().max_negative_ttl, Dns64;
+        /// What the log says of each answer: nothing, the name, also the client's prefix, or also its address.
+        query_log: QueryLog = QueryLog::default(), Live;
+        /// Lines of the query log in a second, at most; more are counted instead.
+        query_log_rate: u32 = 100, Live;
         /// IPv4 ranges with prefixes of their own.
         range: Vec<PrefixRange> = Vec::new(), Dns64;
     }
@@ -87,6 +101,21 @@ pub enum OnError {
     Synthesize,
     /// The client gets the error.
     Pass,
+}
+
+/// What the query log says of each answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum QueryLog {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Name, type and outcome; nothing of the client.
+    Names,
+    /// Also the client's IPv6 /48; nothing of an IPv4 client.
+    Prefixes,
+    /// Also the client's address.
+    Full,
 }
 
 /// IPv4 addresses with prefixes of their own (RFC 6147 section 5).
@@ -118,6 +147,7 @@ impl Dns64 {
 
     /// The rules on which the answers depend.
     pub fn rules(&self) -> Rules {
+        let names = |list: &[DomainName]| list.iter().map(|name| name.0.clone()).collect();
         let range = |range: &PrefixRange| Range {
             v4: range.v4,
             pref64: range.pref64.clone(),
@@ -129,6 +159,8 @@ impl Dns64 {
             exclude4: self.exclude4.clone(),
             allow_private_with_wkp: self.allow_private_with_wkp,
             pass_errors: self.on_error == OnError::Pass,
+            never: names(&self.never_synthesize),
+            always: names(&self.always_synthesize),
             max_negative_ttl: self.max_negative_ttl_s,
             max_ttl: self.max_ttl_s,
         }
@@ -165,13 +197,13 @@ impl Dns64 {
         }
         for (at, resolver) in self.upstream.iter().enumerate() {
             let key = format!("upstream[{at}]");
-            let ip = resolver.0.ip();
-            if ip.is_unspecified() || ip.is_multicast() || resolver.0.port() == 0 {
+            let ip = resolver.address.ip();
+            if ip.is_unspecified() || ip.is_multicast() || resolver.address.port() == 0 {
                 object(
                     &key,
                     format!("{resolver} cannot be the address of a resolver"),
                 );
-            } else if self.listen.contains(&resolver.0) {
+            } else if self.listen.contains(&resolver.address) {
                 object(&key, format!("{resolver} is this server itself"));
             }
         }
@@ -218,6 +250,9 @@ impl Dns64 {
                 object(&format!("clients[{at}]"), bits_after(net, net.trunc()));
             }
         }
+        for (key, message) in self.object_to_names() {
+            object(&key, message);
+        }
         if self.rate > 0 && self.burst == 0 {
             object("burst", "0 would refuse every query".to_owned());
         }
@@ -255,6 +290,7 @@ impl Dns64 {
             .chain(lists)
             .flat_map(|(key, prefixes)| of_prefixes(&key, alone(prefixes).warnings()))
             .chain(unused)
+            .chain(self.warn_of_tls())
             .map(|(key, message)| Objection {
                 key: format!("dns64.{key}"),
                 message,

@@ -61,6 +61,26 @@ pub fn of_this_process(old: &Settings, new: &Settings) -> Option<String> {
     }
 }
 
+/// The first changed key, as a sentence, for which a running DNS64 needs another start: one of its own, or of those that it shares
+/// with a translator in the same file.
+pub fn of_dns64(old: &Settings, new: &Settings) -> Option<String> {
+    let values = match values(old, new) {
+        Ok(values) => values,
+        Err(sentence) => return Some(sentence),
+    };
+    let is_fixed = |key: &Key| match key.rule {
+        Some(Reload::Dns64) => true,
+        Some(Reload::Restart) => ["control.", "log."]
+            .iter()
+            .any(|of| key.name.starts_with(of)),
+        _ => false,
+    };
+    let key = first_change(&values, is_fixed)?;
+    Some(format!(
+        "{key} cannot change while the DNS64 runs: restart it; the old configuration stays in force"
+    ))
+}
+
 fn needs_start(
     old: &Settings,
     new: &Settings,
@@ -99,9 +119,15 @@ fn values(old: &Settings, new: &Settings) -> Result<[Value; 2], String> {
 
 /// The first key with one of these rules whose values differ.
 fn changed(values: &[Value; 2], rules: &[Reload]) -> Option<&'static str> {
+    first_change(values, |key| {
+        rules.contains(&key.rule.unwrap_or(Reload::Restart))
+    })
+}
+
+/// The first of some keys whose values differ.
+fn first_change(values: &[Value; 2], which: impl Fn(&Key) -> bool) -> Option<&'static str> {
     let [old, new] = values;
-    let has_rule = |key: &&Key| rules.contains(&key.rule.unwrap_or(Reload::Restart));
-    let mut keys = keys().iter().filter(has_rule);
+    let mut keys = keys().iter().filter(|key| which(key));
     let key = keys.find(|key| {
         let path: Vec<&str> = key.name.split('.').collect();
         at(old, &path) != at(new, &path)
@@ -188,6 +214,41 @@ mod tests {
         ] {
             assert_eq!(rule_of(name), Some(rule), "{name}");
         }
+    }
+
+    #[test]
+    fn a_dns64_takes_what_is_about_names() {
+        let settings = |keys: &str| {
+            let text = format!("[dns64]\nupstream = [\"192.0.2.53\"]\n{keys}\n");
+            crate::parse(&text, "x.toml", |_| ()).expect("a configuration")
+        };
+        let old = settings("");
+        for keys in [
+            "never_synthesize = [\"a\"]",
+            "always_synthesize = [\"a\"]",
+            "query_log = \"full\"",
+            "query_log_rate = 1",
+        ] {
+            assert_eq!(of_dns64(&old, &settings(keys)), None, "{keys}");
+        }
+        for (keys, key) in [
+            ("rate = 7", "dns64.rate"),
+            ("pref64 = [\"2001:db8:64::/96\"]", "dns64.pref64"),
+            ("[log]\nlevel = \"warn\"", "log.level"),
+            (
+                "[[dns64.range]]\nv4 = \"10.0.0.0/8\"\npref64 = []",
+                "dns64.range.pref64",
+            ),
+        ] {
+            let said = of_dns64(&old, &settings(keys)).expect(keys);
+            assert!(
+                said.starts_with(&format!("{key} cannot change while the DNS64 runs")),
+                "{said}"
+            );
+        }
+        let beside = "[translator]\npref64 = [\"2001:db8:64::/96\"]\ninterfaces = [\"eth0\"]";
+        let said = of_dns64(&old, &settings(beside)).expect("its prefix follows");
+        assert!(said.starts_with("dns64.pref64 cannot"), "{said}");
     }
 
     /// They are left out of the comparison.

@@ -16,7 +16,7 @@ pub enum Reload {
     Shared,
     /// Another start, or `diolkos cluster roll`.
     Rejoin,
-    /// Another start of the DNS64. A translator does not use it.
+    /// Another start of the DNS64. A translator does not use it. A key of a DNS64 whose rule is `Live` needs a reload of the DNS64.
     Dns64,
     /// Each key of the section says so itself.
     Each,
@@ -57,7 +57,8 @@ impl Reload {
     /// What the reference says of such a key; nothing if a reload is enough.
     pub const fn sentence(self) -> Option<&'static str> {
         match self {
-            Reload::Live | Reload::Each | Reload::Dns64 => None,
+            Reload::Live | Reload::Each => None,
+            Reload::Dns64 => Some("A change needs a restart of the DNS64."),
             Reload::Restart => Some("A change needs a restart."),
             Reload::Shared => Some("In a cluster, a change needs `diolkos cluster roll`."),
             Reload::Rejoin => Some("A change needs a restart, of one node after the other."),

@@ -15,7 +15,7 @@ use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use super::auto::{Mtu, Networks, V6Address};
 use super::metrics::MetricsAddress;
 use super::resolver::Resolver;
-use super::{Settings, TcpMss};
+use super::{DomainName, Settings, TcpMss, Upstream};
 
 /// JSON Schema of a configuration file, without references.
 pub fn schema() -> Schema {
@@ -67,6 +67,11 @@ told! {
         { "const": "mtu" }, { "const": "off" },
     ] });
     Resolver: json_schema!({ "type": "string", "title": "IP address, with a port if it is not 53" });
+    Upstream: json_schema!({
+        "type": "string",
+        "title": "IP address, with a port if it is not 53, or tls://ADDRESS#NAME, with a port if it is not 853",
+    });
+    DomainName: json_schema!({ "type": "string", "title": "domain name" });
     MetricsAddress: json_schema!({ "type": "string", "title": "IP address and port, or path of a Unix socket" });
 }
 

@@ -22,7 +22,12 @@ use diolkos_service::supervise::{self, Supervision, Watch};
 use diolkos_service::watchdog::Watchdog;
 
 /// Runs a DNS64 without a translator, until a signal ends it.
-pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
+///
+/// `read` reads the configuration again, for a reload.
+pub fn dns64_alone(
+    settings: Settings,
+    read: impl Fn() -> Result<Settings, Failure>,
+) -> Result<(), Failure> {
     let files = Files::default().and_dns64(settings.dns64.as_ref());
     files.check()?;
     port_owner::note(&settings);
@@ -39,6 +44,12 @@ pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
     start_log(settings.log.level);
     let manager = Manager::of_environment();
     let (watch, alarm) = supervise::pair_with(Watchdog::of(&manager));
+    // A configuration with more resolvers needs more files.
+    let read = || {
+        let settings = read()?;
+        let files = Files::default().and_dns64(settings.dns64.as_ref());
+        files.check().map(|()| settings)
+    };
     with_watchdog(&manager, watch, |watch| {
         let supervision = Supervision {
             watch,
@@ -46,8 +57,11 @@ pub fn dns64_alone(settings: Settings) -> Result<(), Failure> {
             manager: manager.clone(),
         };
         supervise::guarded("the program", || {
-            event_loop(&mut Builder::new_current_thread())?
-                .block_on(server::run(settings, supervision))
+            event_loop(&mut Builder::new_current_thread())?.block_on(server::run(
+                settings,
+                read,
+                supervision,
+            ))
         })
     })
 }
@@ -140,8 +154,11 @@ fn start_log(level: Level) {
         Level::Debug => tracing::Level::DEBUG,
         Level::Trace => tracing::Level::TRACE,
     };
-    // Libraries log only warnings and errors.
-    let filter = tracing_subscriber::EnvFilter::new(format!("warn,diolkos={level}"));
+    // Libraries log only warnings and errors. What the query log says is a matter of its own key.
+    let filter = tracing_subscriber::EnvFilter::new(format!(
+        "warn,diolkos={level},{}=info",
+        server::QUERY_LOG
+    ));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)

@@ -72,6 +72,11 @@ impl Cache {
         self.0.retain(|key, _| !types.contains(&rtype_of(key)));
     }
 
+    /// Removes all answers.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Number of cached answers.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -8,15 +8,35 @@ use domain::base::MessageBuilder;
 use crate::resolution::Ask;
 use crate::wire::{Message, HEADER};
 
+/// The length of an encrypted question is a multiple of this, bytes (RFC 8467 section 4.1).
+pub const BLOCK: usize = 128;
+
 /// Writes the question. RD and AD are set (RFC 6840 section 5.7); `udp_size` is the longest datagram in bytes that
 /// this server accepts.
 pub fn write(ask: &Ask, id: u16, udp_size: u16, out: &mut Vec<u8>) {
     // A question is never too long for a message.
-    let written = try_write(ask, id, udp_size, out);
+    let written = try_write(ask, id, udp_size, None, out);
     debug_assert!(written.is_ok(), "{written:?}");
 }
 
-fn try_write(ask: &Ask, id: u16, udp_size: u16, out: &mut Vec<u8>) -> Result<(), PushError> {
+/// As [`write`], and makes the length a multiple of [`BLOCK`] bytes, so that the length of an encrypted question does not tell the
+/// name.
+pub fn write_padded(ask: &Ask, id: u16, udp_size: u16, out: &mut Vec<u8>) {
+    let mut written = try_write(ask, id, udp_size, Some(0), out);
+    let missing = out.len().next_multiple_of(BLOCK) - out.len();
+    // Less than a block.
+    written = written.and_then(|()| try_write(ask, id, udp_size, Some(missing as u16), out));
+    debug_assert!(written.is_ok(), "{written:?}");
+}
+
+/// `padding`: the bytes of the option for padding (RFC 7830), if there is one.
+fn try_write(
+    ask: &Ask,
+    id: u16,
+    udp_size: u16,
+    padding: Option<u16>,
+    out: &mut Vec<u8>,
+) -> Result<(), PushError> {
     out.clear();
     let mut builder = MessageBuilder::from_target(out)?;
     let header = builder.header_mut();
@@ -29,7 +49,7 @@ fn try_write(ask: &Ask, id: u16, udp_size: u16, out: &mut Vec<u8>) -> Result<(),
     builder.additional().opt(|opt| {
         opt.set_udp_payload_size(udp_size);
         opt.set_dnssec_ok(ask.dnssec_ok);
-        Ok(())
+        padding.map_or(Ok(()), |bytes| opt.padding(bytes))
     })
 }
 
@@ -69,6 +89,33 @@ mod tests {
         assert_eq!(out, bytes(expected));
         assert_eq!(id(&out), Some(0x1234));
         assert_eq!(id(&out[..11]), None);
+    }
+
+    #[test]
+    fn a_padded_question_has_whole_blocks() {
+        let mut plain = Vec::new();
+        write(&ask(), 0x1234, 1232, &mut plain);
+        let mut out = Vec::new();
+        write_padded(&ask(), 0x1234, 1232, &mut out);
+        assert_eq!(out.len(), BLOCK);
+        // All but the length of the options is the same, and zeros follow (RFC 7830 section 3).
+        let head = plain.len() - 2;
+        assert_eq!(out[..head], plain[..head]);
+        assert_eq!(out[head..head + 6], bytes("005a 000c 0056"));
+        assert!(out[head + 6..].iter().all(|&byte| byte == 0));
+        for length in 1..240 {
+            let label = |at: usize| "x".repeat((length - at).min(49));
+            let labels: Vec<String> = (0..length).step_by(50).map(label).collect();
+            let labels: Vec<&str> = labels
+                .iter()
+                .map(String::as_str)
+                .filter(|l| !l.is_empty())
+                .collect();
+            let question = Question::new_in(name(&labels.join(".")), Rtype::AAAA);
+            write_padded(&Ask { question, ..ask() }, 1, 1232, &mut out);
+            assert_eq!(out.len() % BLOCK, 0, "{length}");
+            assert!(Message::parse(&out).is_ok());
+        }
     }
 
     #[test]

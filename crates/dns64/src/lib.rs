@@ -8,6 +8,7 @@
 //! The modules, in the order in which a question meets them:
 //!
 //! * [`wire`]: parses messages.
+//! * [`names`]: names with a rule of their own.
 //! * [`policy`]: prefixes and exclusions.
 //! * [`query`]: parses a client's query, or explains why it is refused.
 //! * [`limit`]: the query rate of each client.
@@ -25,6 +26,7 @@ pub mod cache;
 mod chain;
 pub mod exchange;
 pub mod limit;
+pub mod names;
 pub mod policy;
 pub mod query;
 pub mod resolution;
@@ -41,6 +43,7 @@ pub mod wire;
 pub use answer::{write_refusal, Age, Answer, Origin};
 pub use cache::Cache;
 pub use limit::Limiter;
+pub use names::{NameLists, Synthesis};
 pub use policy::{Policy, Range, Rules};
 pub use query::{Query, Refusal};
 pub use resolution::{Ask, Resolution, ResolutionStep};

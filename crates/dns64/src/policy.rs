@@ -7,7 +7,8 @@ use diolkos_xlat::addr::rfc6052::{Pref64, WELL_KNOWN_PREFIX};
 use diolkos_xlat::addr::special::is_global;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use crate::wire::OptRcode;
+use crate::names::{NameLists, Synthesis};
+use crate::wire::{Name, OptRcode};
 
 /// Prefixes for an IPv4 range (RFC 6147 section 5: ranges mapped to separate prefixes).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,10 @@ pub struct Rules {
     pub allow_private_with_wkp: bool,
     /// Return upstream's error for an AAAA question, although RFC 6147 section 5.1.2 treats it as an empty answer.
     pub pass_errors: bool,
+    /// Names for which nothing is synthesised, themselves and all names below them.
+    pub never: Vec<Name>,
+    /// Names for which AAAA records are synthesised even if there are real ones. Between both lists, the longest match decides.
+    pub always: Vec<Name>,
     /// Maximum seconds for which a negative answer is cached (RFC 2308 section 5).
     pub max_negative_ttl: u32,
     /// Maximum seconds for which a positive answer is cached.
@@ -48,6 +53,8 @@ impl Default for Rules {
             exclude4: default_exclude4(),
             allow_private_with_wkp: false,
             pass_errors: false,
+            never: Vec::new(),
+            always: Vec::new(),
             max_negative_ttl: 10800,
             max_ttl: 86400,
         }
@@ -91,6 +98,7 @@ pub struct Policy {
     /// Sorted by length, the longest first.
     ranges: Vec<(Ipv4Net, Vec<Pref64>)>,
     well_known: [Pref64; 1],
+    names: NameLists,
     rules: Rules,
 }
 
@@ -108,6 +116,7 @@ impl Policy {
             pref64: ready(&rules.pref64),
             ranges,
             well_known: [Pref64::new(well_known_prefix())],
+            names: NameLists::new(&rules.never, &rules.always),
             rules,
         }
     }
@@ -144,6 +153,11 @@ impl Policy {
     /// Returns true if upstream's error for an AAAA question is returned to the client.
     pub(crate) fn passes_errors(&self) -> bool {
         self.rules.pass_errors
+    }
+
+    /// The operator's rule for AAAA questions about a name.
+    pub(crate) fn synthesis_of(&self, name: &Name) -> Option<Synthesis> {
+        self.names.rule(name)
     }
 
     fn prefixes(&self, v4: Ipv4Addr) -> &[Pref64] {

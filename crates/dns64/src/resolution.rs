@@ -7,6 +7,8 @@
 //! PTR of a synthetic address ─► ask in in-addr.arpa ─► alias ─► answer
 //! everything else ─► ask ─► answer, as it came; and everything, as long as there is no prefix
 //!
+//! The operator's lists of names decide by the name that the client asks for, not by those that it is an alias of.
+//!
 //! The caller sends the questions and passes the replies; this module requests nothing else and never waits.
 
 use domain::rdata::Aaaa;
@@ -14,6 +16,7 @@ use domain::rdata::Aaaa;
 use crate::answer::{Answer, Origin};
 use crate::build::Builder;
 use crate::chain::{Chain, Endless};
+use crate::names::Synthesis;
 use crate::policy::{Policy, Says};
 use crate::query::written_length;
 use crate::synthesis;
@@ -121,7 +124,8 @@ impl Resolution {
             self.stage = Stage::Reverse(name.clone());
             return self.ask(Question::new_in(name, Rtype::PTR));
         }
-        if question.qtype() == Rtype::AAAA {
+        let rule = policy.synthesis_of(question.qname());
+        if question.qtype() == Rtype::AAAA && rule != Some(Synthesis::Never) {
             self.stage = Stage::Aaaa(question.qname().clone());
         }
         self.ask(question.clone())
@@ -192,7 +196,9 @@ impl Resolution {
         }
         let chain = Chain::follow(message, name, self.taken)?;
         let found = synthesis::usable(policy, message, &chain)?;
-        if found.excluded == 0 && !found.usable.is_empty() {
+        let rule = policy.synthesis_of(self.question.qname());
+        let always = rule == Some(Synthesis::Always);
+        if found.excluded == 0 && !found.usable.is_empty() && !always {
             return Ok(ResolutionStep::Done(self.pass(policy, message)?));
         }
         if found.excluded == 0 && chain.is_broken_off(Rtype::AAAA) {
@@ -201,7 +207,7 @@ impl Resolution {
             self.stage = Stage::Aaaa(end.clone());
             return Ok(self.ask(Question::new_in(end, Rtype::AAAA)));
         }
-        // At least one record is excluded, or there are no records.
+        // At least one record is excluded, or there are no records, or they do not matter.
         let without = match found.excluded {
             0 => self.pass(policy, message)?,
             _ => {
@@ -219,7 +225,7 @@ impl Resolution {
                 builder.finish(policy, OptRcode::NOERROR, Origin::Filtered, says)
             }
         };
-        if !found.usable.is_empty() {
+        if !found.usable.is_empty() && !always {
             return Ok(ResolutionStep::Done(without));
         }
         Ok(self.ask_a(Some(without), message.negative_ttl()))

@@ -13,8 +13,8 @@ and what to write. A file has the sections of one mode: `[clat]`, `[siit]` and `
 of this one address. [nat64.toml](examples/nat64.toml), [siit.toml](examples/siit.toml), [clat.toml](examples/clat.toml) and
 [dns64.toml](examples/dns64.toml) are short examples.
 
-`diolkos reload` has a running translator read the file again. It refuses the file if it changes a key that needs more than that, as
-the table of each section says; the old configuration then stays in force. A DNS64 does not reload.
+`diolkos reload` has a running translator read the file again, and `diolkos reload --device dns64` a DNS64. Each refuses the file
+if it changes a key that needs more than that, as the table of each section says; the old configuration then stays in force.
 
 This page is made of the types that read the file, as is the manual page diolkos.toml(5): `make reference` writes it.
 ";

@@ -36,6 +36,17 @@ pub enum ResolverError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// The certificates of resolvers could not be judged.
+    #[error("dns64.upstream_ca: {path} has no authority that proves the name of a resolver asked by TLS: {why}")]
+    Authorities {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The new configuration has another value for a key that needs a restart.
+    #[error("{0}")]
+    FixedKey(String),
     /// Identifiers of questions would be predictable.
     #[error("the kernel returned no random numbers: {0}")]
     Random(#[source] io::Error),
@@ -84,7 +95,7 @@ impl Classified for ResolverError {
     fn exit(&self) -> Exit {
         use ResolverError as E;
         match self {
-            E::NoSection => Exit::Usage,
+            E::NoSection | E::Authorities { .. } | E::FixedKey(_) => Exit::Usage,
             E::NoRawSockets | E::PacketSocket { .. } | E::PrivilegedPort { .. } => Exit::Missing,
             E::Ended(_)
             | E::NameTaken(_)
@@ -116,6 +127,9 @@ mod tests {
               advertisements: run it as root, or give it the capability"),
             (E::PacketSocket { name: "eth0".to_owned(), source: memory() }, true, Exit::Missing, "no packet socket on eth0: \
               out of memory (CAP_NET_RAW is needed)"),
+            (E::Authorities { path: "/ca.pem".to_owned(), why: "it is empty".to_owned() }, false, Exit::Usage, "dns64.upstream_ca: \
+              /ca.pem has no authority that proves the name of a resolver asked by TLS: it is empty"),
+            (E::FixedKey("x cannot change".to_owned()), false, Exit::Usage, "x cannot change"),
             (E::Random(memory()), true, Exit::RunTime, "the kernel returned no random numbers: out of memory"),
             (E::PrivilegedPort { address, source: memory() }, true, Exit::Missing, "listening on [::1]:53 needs \
               CAP_NET_BIND_SERVICE: give it, or choose a port from 1024 on (--listen, dns64.listen)"),

@@ -82,6 +82,7 @@ fn examples() -> Vec<&'static str> {
         include_str!("../../../../docs/announce.md"),
         include_str!("../../../../docs/cluster.md"),
         include_str!("../../../../docs/deterministic.md"),
+        include_str!("../../../../docs/dns64.md"),
         include_str!("../../../../docs/logging.md"),
         include_str!("../../../../docs/nat64.md"),
         include_str!("../../../../docs/siit.md"),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::endpoint::endpoint;
-use diolkos_config::{Level, Prefix, Resolver};
+use diolkos_config::{Level, Prefix, Upstream};
 
 /// Options of `dns64`; each goes before the same key of a configuration file.
 #[derive(Args, Debug)]
@@ -20,13 +20,14 @@ pub struct Dns64 {
     /// Where to listen, by UDP and TCP; may be given several times [default: [::1]:53 and 127.0.0.1:53]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = endpoint)]
     pub listen: Vec<SocketAddr>,
-    /// A recursive resolver to ask, the preferred one first; may be given several times [port: 53]
+    /// A recursive resolver to ask, the preferred one first; may be given several times [port: 53]. By TLS only, and only if its
+    /// certificate has the name: tls://ADDRESS[:PORT]#NAME [port: 853]
     #[arg(
         long,
         value_name = "ADDRESS[:PORT]",
         required_unless_present = "config"
     )]
-    pub upstream: Vec<Resolver>,
+    pub upstream: Vec<Upstream>,
     /// Translation prefix (RFC 6052); may be given several times; `auto` learns it from the network of the uplink
     /// (RFC 8781, RFC 7050) and follows its changes [default: 64:ff9b::/96]
     #[arg(long, value_name = "auto|PREFIX")]

@@ -10,11 +10,11 @@ use diolkos_service::failure::Failure;
 
 /// Runs a DNS64 until a signal ends it.
 pub fn run(options: cli::Dns64) -> Result<(), Failure> {
-    settings(options).and_then(dns64_alone)
+    let read = || settings(&options);
+    dns64_alone(read()?, read)
 }
 
-fn settings(options: cli::Dns64) -> Result<Settings, Failure> {
-    let cli = &options;
+fn settings(cli: &cli::Dns64) -> Result<Settings, Failure> {
     let pref64 = match cli.pref64.as_slice() {
         [] => None,
         [Prefix::Auto] => Some(Networks::Auto),
@@ -50,7 +50,7 @@ fn settings(options: cli::Dns64) -> Result<Settings, Failure> {
             dns64.uplink.clone_from(uplink);
         }
     };
-    if let Some(path) = &options.config {
+    if let Some(path) = &cli.config {
         return Ok(config::load(path, adjust)?);
     }
     let mut settings = Settings::default();

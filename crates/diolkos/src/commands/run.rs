@@ -31,7 +31,7 @@ pub fn run(options: cli::Run, mode: Option<Mode>) -> Result<(), Failure> {
     };
     let settings = read()?;
     if settings.dns64_alone().is_some() {
-        return dns64_alone(settings);
+        return dns64_alone(settings, read);
     }
     port_owner::note(&settings);
     let (files, level) = (Files::of_translator(&settings), settings.log.level);

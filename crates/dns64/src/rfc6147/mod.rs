@@ -6,6 +6,7 @@
 mod aaaa;
 mod chains;
 mod dnssec;
+mod lists;
 mod others;
 
 use crate::answer::{Answer, Origin, LONGEST};

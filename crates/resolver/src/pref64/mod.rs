@@ -38,6 +38,8 @@ pub struct Search {
     begin: Instant,
     uplink: Link,
     given: Vec<Resolver>,
+    /// No resolver of the host is asked where none is given.
+    only_given: bool,
     way: Way,
     socket: DiscoverySocket,
     /// The socket is not used until this time.
@@ -84,6 +86,7 @@ impl Search {
             begin: Instant::now(),
             uplink: uplink.clone(),
             given,
+            only_given: false,
             way: Way {
                 uplink: uplink.name.clone(),
                 own,
@@ -96,6 +99,17 @@ impl Search {
             silence: None,
             is_check: false,
         })
+    }
+
+    /// A search that never asks the resolvers of the host: one of them may be the DNS64 that searches.
+    pub fn of_dns64(
+        uplink: &Link,
+        given: Vec<Resolver>,
+        own: Ipv4Addr,
+    ) -> Result<Search, ResolverError> {
+        let mut search = Search::new(uplink, given, own)?;
+        search.only_given = true;
+        Ok(search)
     }
 
     /// A search whose result is compared with the configuration.
@@ -225,7 +239,10 @@ impl Search {
     }
 
     fn ask(&mut self) {
-        let resolvers = resolvers::now(&self.given, &self.uplink);
+        let resolvers = match self.only_given && self.given.is_empty() {
+            true => Vec::new(),
+            false => resolvers::now(&self.given, &self.uplink),
+        };
         self.count("questions");
         self.asking = Some(Box::pin(ask::ask(resolvers, self.way.clone())));
     }

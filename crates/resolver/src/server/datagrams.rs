@@ -30,6 +30,13 @@ pub struct Return {
     own: Option<IpAddr>,
 }
 
+impl Return {
+    /// The client.
+    pub fn client(&self) -> IpAddr {
+        self.client.ip()
+    }
+}
+
 impl Datagrams {
     /// Prepares a bound socket.
     pub fn new(socket: UdpSocket) -> io::Result<Datagrams> {

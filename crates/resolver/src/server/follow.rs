@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use ipnet::Ipv6Net;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::error::ResolverError;
@@ -31,9 +32,9 @@ pub struct Follower {
     net: Net,
     news: News,
     uplink: Link,
-    /// The resolvers that are asked for the prefix (RFC 7050). The host's own resolvers are not asked: one of them may be this
+    /// The resolvers that are asked for the prefix (RFC 7050): those by plain DNS, as this search asks. The host's own resolvers are not asked: one of them may be this
     /// DNS64, which would confirm the prefix that it has learnt without end.
-    upstream: Vec<Resolver>,
+    upstream: watch::Receiver<Vec<Resolver>>,
     /// The IPv4 address of a CLAT on this host.
     own: Ipv4Addr,
     /// `None` while the uplink is gone.
@@ -50,6 +51,7 @@ impl Follower {
     pub async fn begin(
         settings: &Settings,
         dns64: &Dns64,
+        upstream: watch::Receiver<Vec<Resolver>>,
         watch: &Watch,
     ) -> Result<Option<Follower>, Failure> {
         if !dns64.follows_network() {
@@ -64,7 +66,7 @@ impl Follower {
             net,
             news,
             uplink: uplink.clone(),
-            upstream: dns64.upstream.clone(),
+            upstream,
             own: settings.clat.v4(),
             search: None,
             prefixes: Vec::new(),
@@ -89,6 +91,12 @@ impl Follower {
                 () = step => {}
                 event = self.news.next() => self.handle(event).await,
                 () = until(self.look_at) => self.check().await,
+                Ok(()) = self.upstream.changed() => {
+                    let upstream = self.upstream.borrow_and_update();
+                    if let Some(search) = &mut self.search {
+                        search.ask_others(&upstream, self.own);
+                    }
+                }
             }
         }
     }
@@ -184,7 +192,8 @@ impl Follower {
 
     async fn search_on(&mut self, link: Link) -> Result<(), Failure> {
         self.prefixes = self.net.global_prefixes(link.index).await?;
-        self.search = Some(Search::new(&link, self.upstream.clone(), self.own)?);
+        let upstream = self.upstream.borrow_and_update().clone();
+        self.search = Some(Search::of_dns64(&link, upstream, self.own)?);
         tracing::info!(
             "waiting for a translation prefix: soliciting routers on {} (RFC 8781), asking upstream (RFC 7050); until then \
              answers are forwarded unchanged",
@@ -193,4 +202,10 @@ impl Follower {
         self.uplink = link;
         Ok(())
     }
+}
+
+/// The resolvers that the search may ask.
+pub fn plain(dns64: &Dns64) -> Vec<Resolver> {
+    let plain = dns64.upstream.iter().filter(|one| one.tls.is_none());
+    plain.map(|one| Resolver(one.address)).collect()
 }

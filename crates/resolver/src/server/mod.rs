@@ -14,6 +14,7 @@ mod listen;
 mod outbox;
 mod prefix;
 mod queries;
+mod query_log;
 mod tally;
 mod tcp;
 mod udp;
@@ -27,10 +28,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::LocalSet;
 
 use crate::error::ResolverError;
-use diolkos_config::{Dns64, Networks, Settings};
+use diolkos_config::{fixed_keys, Dns64, Networks, Resolver, Settings};
 use diolkos_control::metrics::Metrics;
 use diolkos_control::translator::{self, Answer, Condition, Control, Question, Request, State};
 use diolkos_figures::counters::Counter;
@@ -38,11 +40,14 @@ use diolkos_figures::figures::Figures;
 use diolkos_service::confinement;
 use diolkos_service::failure::{Exit, Failure};
 use diolkos_service::instance;
+use diolkos_service::manager::Manager;
 use diolkos_service::signals::Signals;
 use diolkos_service::supervise::{Supervision, Watch};
 
 use datagrams::Datagrams;
 use follow::Follower;
+pub use query_log::TARGET as QUERY_LOG;
+
 use prefix::InForce;
 use queries::QueryHandler;
 use tally::QueryCounters;
@@ -56,10 +61,16 @@ const LOOK: Duration = Duration::from_secs(2);
 const UNKNOWN: &str = "no translation prefix is known: answers are forwarded unchanged";
 
 /// Runs until a signal arrives, and then succeeds. Fails if its addresses cannot be bound.
-pub async fn run(settings: Settings, supervision: Supervision) -> Result<(), Failure> {
+///
+/// `read` reads the configuration again, for a reload.
+pub async fn run(
+    settings: Settings,
+    read: impl Fn() -> Result<Settings, Failure>,
+    supervision: Supervision,
+) -> Result<(), Failure> {
     let dns64 = section(&settings)?;
     LocalSet::new()
-        .run_until(alone(settings, dns64, supervision))
+        .run_until(alone(settings, dns64, read, supervision))
         .await
 }
 
@@ -83,7 +94,12 @@ fn section(settings: &Settings) -> Result<Dns64, ResolverError> {
         .ok_or_else(|| ResolverError::NoSection)
 }
 
-async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Result<(), Failure> {
+async fn alone(
+    settings: Settings,
+    dns64: Dns64,
+    read: impl Fn() -> Result<Settings, Failure>,
+    supervision: Supervision,
+) -> Result<(), Failure> {
     let Supervision {
         watch,
         mut alarm,
@@ -92,7 +108,7 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
     let signals = Signals::new(&watch)?;
     let beat = watch.beat("the DNS64");
     let mut server = Server::start(settings, dns64, &watch).await?;
-    let metrics = Metrics::start(&server.settings, server.control.asker(), &watch);
+    let mut metrics = Metrics::start(&server.settings, server.control.asker(), &watch);
     let mut look = tokio::time::interval(LOOK);
     confinement::log_mode();
     manager.status(&confinement::with_trouble(&server.description));
@@ -106,14 +122,22 @@ async fn alone(settings: Settings, dns64: Dns64, supervision: Supervision) -> Re
                 break Ok(());
             }
             () = signals.reload() => {
-                tracing::warn!("SIGHUP: a DNS64 does not reload: stop it and start it again");
+                if server.reload(read(), &mut metrics, &manager) == Answer::Reloaded {
+                    server.control.reloaded();
+                }
             }
             failure = alarm.rung() => break Err(ResolverError::Ended(failure).into()),
             () = server.handler.rules().changed() => server.publish_condition(&metrics),
             _ = look.tick() => server.publish_condition(&metrics),
             question = server.control.next() => {
                 let ends = question.request == Request::Stop;
-                server.reply(question);
+                match question.request {
+                    Request::Reload => {
+                        let answer = server.reload(read(), &mut metrics, &manager);
+                        question.answer(answer);
+                    }
+                    _ => server.reply(question),
+                }
                 if ends {
                     // The answer is sent before the program ends.
                     server.control.finish().await;
@@ -134,6 +158,8 @@ struct Server {
     handler: Rc<QueryHandler>,
     /// Addresses, resolvers and prefixes, in one line.
     description: String,
+    /// The resolvers that the search for the prefix asks.
+    asked: watch::Sender<Vec<Resolver>>,
 }
 
 impl Server {
@@ -142,7 +168,8 @@ impl Server {
         let control = listen_for_control(&dns64.name, &settings.control.group, watch)?;
         let tally = Rc::new(QueryCounters::default());
         let handler = Rc::new(QueryHandler::new(&dns64, tally, watch.clone())?);
-        let follower = Follower::begin(&settings, &dns64, watch).await?;
+        let (asked, upstream) = watch::channel(follow::plain(&dns64));
+        let follower = Follower::begin(&settings, &dns64, upstream, watch).await?;
         let connections = Rc::new(Connections::new(dns64.max_tcp, dns64.tcp_idle_s));
         for &address in &dns64.listen {
             let udp = listen::patiently(|| listen::datagrams(address)).await?;
@@ -170,7 +197,50 @@ impl Server {
             control,
             handler,
             description,
+            asked,
         })
+    }
+
+    /// Takes the configuration that was read again, or says why not: then the old one stays in force.
+    fn reload(
+        &mut self,
+        read: Result<Settings, Failure>,
+        metrics: &mut Metrics,
+        manager: &Manager,
+    ) -> Answer {
+        manager.reloading();
+        let done = read.and_then(|new| self.take(new));
+        let answer = match done {
+            Ok(()) => {
+                metrics.follow(&self.settings);
+                manager.status(&confinement::with_trouble(&self.description));
+                tracing::info!("reloaded: {}", self.description);
+                Answer::Reloaded
+            }
+            Err(failure) => {
+                for line in failure.to_string().lines() {
+                    tracing::warn!("not reloaded, the old configuration stays in force: {line}");
+                }
+                match failure.exit() {
+                    Exit::Usage => Answer::Misconfigured(failure.to_string()),
+                    _ => Answer::Failed(failure.to_string()),
+                }
+            }
+        };
+        manager.ready();
+        answer
+    }
+
+    fn take(&mut self, new: Settings) -> Result<(), Failure> {
+        if let Some(refusal) = fixed_keys::of_dns64(&self.settings, &new) {
+            return Err(ResolverError::FixedKey(refusal).into());
+        }
+        let (old, dns64) = (section(&self.settings)?, section(&new)?);
+        self.handler.reconfigure(&old, &dns64)?;
+        self.description = description(&dns64, &dns64.listen);
+        self.asked.send_replace(follow::plain(&dns64));
+        self.settings = new;
+        Ok(())
     }
 
     /// Publishes the prefixes in force and the obstacles to followers.
@@ -284,8 +354,7 @@ fn reply(settings: &Settings, rules: &InForce, counters: Vec<Counter>, request: 
             Answer::NotSupported("a DNS64 is not a node of a cluster".to_owned())
         }
         Request::Stop => Answer::Done,
-        Request::Reload => {
-            Answer::NotSupported("a DNS64 does not reload: stop it and start it again".to_owned())
-        }
+        // The loop has answered it.
+        Request::Reload => Answer::Failed("not reloaded".to_owned()),
     }
 }

@@ -38,10 +38,10 @@ pub struct Findings {
 
 /// The rules, and the source of their prefix.
 pub struct InForce {
-    configured: Rules,
+    configured: RefCell<Rules>,
     is_auto: bool,
     policy: RefCell<Rc<Policy>>,
-    /// The number of changes of the prefix.
+    /// The number of changes of the prefix and of the configuration.
     changes: Cell<u64>,
     findings: RefCell<Findings>,
     changed: Notify,
@@ -53,7 +53,7 @@ impl InForce {
         let configured = dns64.rules();
         InForce {
             policy: RefCell::new(Rc::new(Policy::new(configured.clone()))),
-            configured,
+            configured: RefCell::new(configured),
             is_auto: dns64.follows_network(),
             changes: Cell::default(),
             findings: RefCell::default(),
@@ -88,8 +88,14 @@ impl InForce {
         true
     }
 
+    /// Takes the rules of another configuration.
+    pub fn configure(&self, dns64: &Dns64) {
+        self.configured.replace(dns64.rules());
+        self.put_in_force();
+    }
+
     fn put_in_force(&self) {
-        let mut rules = self.configured.clone();
+        let mut rules = self.configured.borrow().clone();
         if self.is_auto {
             let choice = self.findings.borrow().choice;
             rules.pref64 = choice.into_iter().map(|(prefix, _)| prefix).collect();
@@ -123,7 +129,8 @@ impl InForce {
             let is_in_force = Some(known.prefix) == in_force;
             PrefixRow::learnt(known, now, is_in_force)
         });
-        let configured = self.configured.pref64.iter();
+        let configured = self.configured.borrow();
+        let configured = configured.pref64.iter();
         let configured = configured.map(|prefix| PrefixRow::configured(*prefix, true));
         PrefixRows {
             prefixes: configured.chain(learnt).collect(),

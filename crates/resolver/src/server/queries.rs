@@ -19,6 +19,7 @@ use diolkos_config::Dns64;
 use diolkos_service::supervise::Watch;
 
 use super::prefix::{Findings, InForce, DEPENDENT};
+use super::query_log::QueryLogger;
 use super::tally::{Fate, QueryCounters};
 use super::upstream::Upstream;
 use super::waiter::{Transport, Waiter};
@@ -34,7 +35,9 @@ pub struct Scratch {
 /// Handles queries.
 pub struct QueryHandler {
     rules: InForce,
-    upstream: Upstream,
+    /// A reload makes other ones; questions in flight keep theirs.
+    upstream: RefCell<Rc<Upstream>>,
+    query_log: QueryLogger,
     cache: RefCell<Cache>,
     limiter: RefCell<Limiter>,
     /// TCP has a limiter of its own, so that an attacker who forges datagrams from a client's address cannot stop the client's
@@ -49,8 +52,6 @@ pub struct QueryHandler {
     udp_size: u16,
     waiting: RefCell<Waiting>,
     watch: Watch,
-    /// Time limit for a resolution: several questions to upstream, each with its tries.
-    patience: Duration,
     started: Instant,
     /// The counters.
     pub tally: Rc<QueryCounters>,
@@ -79,9 +80,8 @@ impl QueryHandler {
                 dns64.max_outstanding_of_client,
             )),
             watch,
-            // The AAAA question, the one that detects a validation failure, and the A question.
-            patience: upstream.patience() * 3,
-            upstream,
+            upstream: RefCell::new(Rc::new(upstream)),
+            query_log: QueryLogger::new(dns64),
             started: Instant::now(),
             tally,
         })
@@ -93,6 +93,21 @@ impl QueryHandler {
         if self.rules.take(findings) {
             self.cache.borrow_mut().forget(&DEPENDENT);
         }
+    }
+
+    /// Takes another configuration, of which only the keys that a reload may change differ. On an error nothing has changed.
+    /// Answers in the cache that it may contradict are dropped, and resolutions in flight begin again.
+    pub fn reconfigure(&self, old: &Dns64, new: &Dns64) -> Result<(), ResolverError> {
+        // The file of the authorities may be another one under the same name.
+        let upstream = Upstream::new(new, self.tally.clone(), self.watch.clone())?;
+        self.upstream.replace(Rc::new(upstream));
+        self.query_log.configure(new);
+        self.rules.configure(new);
+        match old.upstream == new.upstream && old.upstream_ca == new.upstream_ca {
+            true => self.cache.borrow_mut().forget(&DEPENDENT),
+            false => self.cache.borrow_mut().clear(),
+        }
+        Ok(())
     }
 
     /// The rules in force.
@@ -215,7 +230,8 @@ impl QueryHandler {
             return;
         }
         let key: Box<[u8]> = scratch.key.as_slice().into();
-        let work = self.clone().run(key, resolution, step);
+        let changes = self.rules.changes();
+        let work = self.clone().run(key, resolution, step, changes);
         let task = self.watch.local("a resolution", work);
         let mut waiting = self.waiting.borrow_mut();
         let loser = waiting.begin(&scratch.key, task, client, query, waiter);
@@ -237,9 +253,12 @@ impl QueryHandler {
         key: Box<[u8]>,
         mut resolution: Resolution,
         step: ResolutionStep,
+        changes: u64,
     ) {
-        let asking = self.ask(&mut resolution, step);
-        let answer = tokio::time::timeout(self.patience, asking).await;
+        // The AAAA question, the one that detects a validation failure, and the A question, each with its tries.
+        let patience = self.upstream.borrow().patience() * 3;
+        let asking = self.ask(&mut resolution, step, changes);
+        let answer = tokio::time::timeout(patience, asking).await;
         let answer = self.keep(&key, answer.unwrap_or_else(|_| Answer::failure()));
         let waiting = self.waiting.borrow_mut().end(&key);
         let mut out = Vec::with_capacity(512);
@@ -248,16 +267,22 @@ impl QueryHandler {
         }
     }
 
-    async fn ask(&self, resolution: &mut Resolution, mut step: ResolutionStep) -> Answer {
-        let mut changes = self.rules.changes();
+    /// `changes`: the number of changes of the rules when the resolution began.
+    async fn ask(
+        &self,
+        resolution: &mut Resolution,
+        mut step: ResolutionStep,
+        mut changes: u64,
+    ) -> Answer {
         loop {
             let ask = match step {
                 ResolutionStep::Done(answer) => return answer,
                 ResolutionStep::Ask(ask) => ask,
             };
-            let bytes = self.upstream.ask(&ask).await;
+            let upstream = self.upstream.borrow().clone();
+            let bytes = upstream.ask(&ask).await;
             let policy = self.rules.policy();
-            // A resolution that began with another prefix, or without one, begins again.
+            // A resolution that began with another prefix, without one, or with another configuration begins again.
             if changes != self.rules.changes() {
                 changes = self.rules.changes();
                 step = resolution.restart(&policy);
@@ -282,6 +307,9 @@ impl QueryHandler {
             Transport::Udp => query.udp_limit(self.udp_size),
             Transport::Tcp => LONGEST,
         };
+        let (now_s, asked) = (self.now_s(), (to.client(), to.transport()));
+        self.query_log
+            .note(asked, query, answer, now_s, &self.tally);
         let age = Age {
             seconds: age,
             most_ttl: self.rules.most_ttl(query.rtype(), answer.origin),

@@ -67,6 +67,14 @@ pub enum Fate {
     UpstreamUdp,
     /// Questions sent to upstream by TCP, since the answer was too long.
     UpstreamTcp,
+    /// Questions sent to upstream by TLS.
+    UpstreamTls,
+    /// A connection by TLS to a resolver that has proved its name.
+    UpstreamTlsConnected,
+    /// A resolver had no certificate that proves its name; it was asked nothing.
+    UpstreamTlsUntrusted,
+    /// TLS with a resolver failed for another reason; it was asked nothing.
+    UpstreamTlsFailed,
     /// Upstream did not answer in time.
     UpstreamTimeout,
     /// Upstream could not be reached, or closed the connection.
@@ -81,10 +89,14 @@ pub enum Fate {
     UpstreamPortSuspect,
     /// A port towards upstream was closed, since it was old or unused.
     UpstreamPortAged,
+    /// A line of the query log.
+    QueryLogWritten,
+    /// An answer without a line in the query log: there were too many, or nobody read them.
+    QueryLogDropped,
 }
 
 /// The number of fates.
-const NUMBER: usize = 35;
+const NUMBER: usize = 41;
 
 /// The names, in the order of [`Fate`].
 const NAMES: [&str; NUMBER] = [
@@ -116,6 +128,10 @@ const NAMES: [&str; NUMBER] = [
     "listen_failed",
     "upstream.udp",
     "upstream.tcp",
+    "upstream.tls",
+    "upstream.tls_connected",
+    "upstream.tls_untrusted",
+    "upstream.tls_failed",
     "upstream.timeout",
     "upstream.unreachable",
     "upstream.error",
@@ -123,6 +139,8 @@ const NAMES: [&str; NUMBER] = [
     "upstream.late",
     "upstream.port_suspect",
     "upstream.port_aged",
+    "query_log.written",
+    "query_log.dropped",
 ];
 
 /// The count of each fate.

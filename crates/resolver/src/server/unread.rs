@@ -58,6 +58,11 @@ impl Memory {
 }
 
 impl ClientConnection {
+    /// The client.
+    pub fn client(&self) -> IpAddr {
+        self.client
+    }
+
     /// Takes memory for an answer. If none is free, the connection with the oldest unread answer of the largest holder is
     /// closed.
     pub fn take(&self, bytes: usize) -> Unread {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The clients that wait for answers, and the path of the answer to each.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use tokio::sync::mpsc;
@@ -44,6 +45,15 @@ impl Waiter {
             Waiter::Datagram(..) => Transport::Udp,
             Waiter::Connection(..) => Transport::Tcp,
         }
+    }
+
+    /// The client.
+    pub fn client(&self) -> IpAddr {
+        let client = match self {
+            Waiter::Datagram(_, to) => to.client(),
+            Waiter::Connection(_, _, reader) => reader.client(),
+        };
+        client.to_canonical()
     }
 
     /// Sends the answer; returns false if that is no longer possible.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Asks the upstream resolvers: one after another, each for a bounded time, by UDP and, if the answer is too long for that, by
-//! TCP.
+//! TCP; or by TLS, and then by nothing else.
 
+mod connection;
 mod ids;
+mod tls;
+mod tls_server;
 mod udp;
 
 use std::cell::Cell;
@@ -24,6 +27,7 @@ use diolkos_service::supervise::Watch;
 
 use super::tally::{Fate, QueryCounters};
 use ids::Ids;
+use tls::TlsResolver;
 use udp::{Heard, UpstreamPorts};
 
 /// A resolver that did not answer is asked last for this time.
@@ -36,7 +40,9 @@ const PORTS_TRIED: usize = 2;
 
 /// The most sockets towards resolvers.
 pub fn files(dns64: &Dns64) -> usize {
-    CONNECTIONS + udp::files(dns64.upstream.len(), dns64.max_outstanding as usize)
+    let by_tls = dns64.upstream.iter().filter(|one| one.tls.is_some());
+    let by_tls = tls::CONNECTIONS * by_tls.count();
+    CONNECTIONS + by_tls + udp::files(dns64.upstream.len(), dns64.max_outstanding as usize)
 }
 
 /// The upstream resolvers.
@@ -52,13 +58,20 @@ pub struct Upstream {
 
 /// One upstream resolver.
 struct Resolver {
-    address: SocketAddr,
-    ports: UpstreamPorts,
+    /// As the configuration has it.
+    name: String,
+    way: Way,
     /// Until this time, other resolvers are preferred.
     penalised: Cell<Option<Instant>>,
     /// Until this time, the log does not report it again, so that a client that alternates between slow and fast names cannot
     /// fill the log.
     told: Cell<Option<Instant>>,
+}
+
+/// How a resolver is asked.
+enum Way {
+    Plain(SocketAddr, UpstreamPorts),
+    Tls(TlsResolver),
 }
 
 impl Upstream {
@@ -71,15 +84,30 @@ impl Upstream {
         let ids =
             Ids::new().map_err(|e| ResolverError::Random(std::io::Error::other(e.to_string())))?;
         let ids = Rc::new(ids);
-        let resolver = |address| Resolver {
-            address,
-            ports: UpstreamPorts::new(address, ids.clone(), tally.clone(), watch.clone()),
+        let timeout = Duration::from_millis(u64::from(dns64.timeout_ms));
+        let config = dns64.authorities().map(tls_server::config).transpose()?;
+        let resolver = |one: &diolkos_config::Upstream| Resolver {
+            name: one.to_string(),
+            way: match one.tls.as_ref().zip(config.as_ref()) {
+                Some((name, config)) => Way::Tls(TlsResolver::new(
+                    (one.address, name.clone()),
+                    config.clone(),
+                    timeout,
+                    (ids.clone(), tally.clone(), watch.clone()),
+                )),
+                // There is a `config` if one of them has a name.
+                None => {
+                    let (tally, watch) = (tally.clone(), watch.clone());
+                    let ports = UpstreamPorts::new(one.address, ids.clone(), tally, watch);
+                    Way::Plain(one.address, ports)
+                }
+            },
             penalised: Cell::default(),
             told: Cell::default(),
         };
         Ok(Upstream {
-            resolvers: dns64.upstream.iter().map(|r| resolver(r.0)).collect(),
-            timeout: Duration::from_millis(u64::from(dns64.timeout_ms)),
+            resolvers: dns64.upstream.iter().map(resolver).collect(),
+            timeout,
             tries: (dns64.tries as usize).max(dns64.upstream.len()),
             udp_size: dns64.udp_size,
             ids: ids.clone(),
@@ -99,16 +127,16 @@ impl Upstream {
         let order = self.order();
         for turn in 0..self.tries {
             let resolver = &self.resolvers[order[turn % order.len()]];
-            let reply = match timeout(self.timeout, self.exchange(resolver, ask)).await {
-                Ok(Ok(reply)) => reply,
-                Ok(Err(why)) => {
-                    self.tally.count(Fate::UpstreamUnreachable);
-                    self.penalise(resolver, &why.to_string());
-                    continue;
-                }
-                Err(_) => {
+            let reply = match self.exchange(resolver, ask).await {
+                Ok(reply) => reply,
+                Err(why) if why.kind() == io::ErrorKind::TimedOut => {
                     self.tally.count(Fate::UpstreamTimeout);
                     self.penalise(resolver, "no answer");
+                    continue;
+                }
+                Err(why) => {
+                    self.tally.count(Fate::UpstreamUnreachable);
+                    self.penalise(resolver, &why.to_string());
                     continue;
                 }
             };
@@ -144,14 +172,31 @@ impl Upstream {
         resolver.penalised.set(Some(now + PENALTY));
         if resolver.told.get().is_none_or(|end| end < now) {
             resolver.told.set(Some(now + PENALTY));
-            tracing::warn!("the resolver {} failed: {why}", resolver.address);
+            tracing::warn!("the resolver {} failed: {why}", resolver.name);
         }
     }
 
+    /// Asks one resolver, within the time limit.
     async fn exchange(&self, resolver: &Resolver, ask: &Ask) -> io::Result<Vec<u8>> {
+        match &resolver.way {
+            Way::Plain(address, ports) => {
+                let asked = self.exchange_plain(*address, ports, ask);
+                let late = |_| Err(io::ErrorKind::TimedOut.into());
+                timeout(self.timeout, asked).await.unwrap_or_else(late)
+            }
+            Way::Tls(server) => server.exchange(ask, self.udp_size).await,
+        }
+    }
+
+    async fn exchange_plain(
+        &self,
+        address: SocketAddr,
+        ports: &UpstreamPorts,
+        ask: &Ask,
+    ) -> io::Result<Vec<u8>> {
         for _ in 0..PORTS_TRIED {
             self.tally.count(Fate::UpstreamUdp);
-            match resolver.ports.exchange(ask, self.udp_size).await? {
+            match ports.exchange(ask, self.udp_size).await? {
                 Heard::Reply(reply) if !is_truncated(&reply) => return Ok(reply),
                 Heard::Reply(_) => break,
                 Heard::Lies => {}
@@ -160,7 +205,7 @@ impl Upstream {
         // The semaphore is never closed.
         let _place = self.connections.acquire().await;
         self.tally.count(Fate::UpstreamTcp);
-        let stream = TcpStream::connect(resolver.address).await?;
+        let stream = TcpStream::connect(address).await?;
         dns_over_tcp::exchange(stream, ask, self.udp_size, self.ids.next()).await
     }
 }
