@@ -58,20 +58,28 @@ pub fn try_program(program: &Path) -> Result<(), CniError> {
     Err(CniError::Unavailable { program, why })
 }
 
-/// Enters a namespace and returns its number. Refuses the node's.
+/// Enters a pod's namespace and returns its number. Refuses the node's.
 pub fn enter(path: &Path) -> Result<u64, CniError> {
-    let number = || namespace::cookie().map_err(|e| CniError::system("cannot number", path, e));
-    let own = number()?;
-    let file = File::open(path).map_err(|e| CniError::system("cannot open", path, e))?;
-    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-        .map_err(|e| CniError::system("cannot enter", path, e))?;
-    match number()? {
+    let own = number(path)?;
+    match enter_any(path)? {
         there if there == own => Err(CniError::environment(
             "CNI_NETNS",
             format!("is the node's own namespace, {}", path.display()),
         )),
         there => Ok(there),
     }
+}
+
+/// The same without a look at where this process is: the second half of ADD may be there already.
+fn enter_any(path: &Path) -> Result<u64, CniError> {
+    let file = File::open(path).map_err(|e| CniError::system("cannot open", path, e))?;
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+        .map_err(|e| CniError::system("cannot enter", path, e))?;
+    number(path)
+}
+
+fn number(path: &Path) -> Result<u64, CniError> {
+    namespace::cookie().map_err(|e| CniError::system("cannot number", path, e))
 }
 
 /// Starts the CLAT of an attachment, whose record is there, and waits until IPv4 passes. This process is in the pod's namespace.
@@ -228,7 +236,7 @@ fn become_recorded(base: &Path) -> Result<(), CniError> {
     let Some(record) = attachment::record(base) else {
         return Ok(());
     };
-    if enter(&record.netns)? != record.namespace {
+    if enter_any(&record.netns)? != record.namespace {
         let netns = record.netns.display();
         return Err(CniError::Damaged(format!(
             "{netns} is another namespace now"

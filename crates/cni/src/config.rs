@@ -96,6 +96,9 @@ pub struct Clat {
     pub program: Option<PathBuf>,
     /// Seconds until ADD gives up: 1 to 120.
     pub timeout_s: u64,
+    /// Whether results have the address and the routes, too. CHECK of Debian's `ptp` and `bridge` takes every address for one of
+    /// its own interface, and fails.
+    pub tell_address: bool,
     /// Whether systemd supervises CLATs; by default if it is the node's service manager.
     pub systemd: Option<bool>,
 }
@@ -131,6 +134,7 @@ impl Default for Clat {
             device: "diolkos0".to_owned(),
             program: None,
             timeout_s: 30,
+            tell_address: false,
             systemd: None,
         }
     }
@@ -156,6 +160,10 @@ impl Config {
             return Err(CniError::Version(version.to_owned()));
         }
         let wrong = |why: String| CniError::Configuration(format!("the configuration: {why}"));
+        // serde would take a list of values for the keys in their order.
+        if value.get("clat").is_some_and(|clat| !clat.is_object()) {
+            return Err(wrong("clat is no object".to_owned()));
+        }
         let config: Config = serde_json::from_value(value).map_err(|e| wrong(e.to_string()))?;
         let clat = &config.clat;
         if let OrAuto::Given(prefix) = clat.pref64 {

@@ -26,7 +26,7 @@ pub fn has_ipv4(previous: &Map<String, Value>) -> bool {
     addresses.into_iter().any(|address| !address.contains(':'))
 }
 
-/// Adds the CLAT's device, address and routes.
+/// Adds the CLAT's device, and with `tell_address` its address and routes.
 pub fn with_clat(
     mut previous: Map<String, Value>,
     version: &str,
@@ -36,6 +36,10 @@ pub fn with_clat(
     let interfaces = list(&mut previous, "interfaces")?;
     interfaces.push(json!({"name": clat.device, "sandbox": netns}));
     let index = interfaces.len() - 1;
+    previous.insert("cniVersion".to_owned(), json!(version));
+    if !clat.tell_address {
+        return Ok(Value::Object(previous));
+    }
     let mut ip = json!({"address": format!("{}/32", clat.v4), "interface": index});
     // Until 1.0.0, an address says its family.
     if version.starts_with("0.") {
@@ -45,7 +49,6 @@ pub fn with_clat(
     for route in clat.routes() {
         list(&mut previous, "routes")?.push(json!({"dst": route}));
     }
-    previous.insert("cniVersion".to_owned(), json!(version));
     Ok(Value::Object(previous))
 }
 
@@ -69,6 +72,13 @@ fn list<'a>(result: &'a mut Map<String, Value>, key: &str) -> Result<&'a mut Vec
 mod tests {
     use super::*;
 
+    fn telling() -> Clat {
+        Clat {
+            tell_address: true,
+            ..Clat::default()
+        }
+    }
+
     #[test]
     fn nothing_of_others_is_lost() {
         let before = json!({
@@ -78,7 +88,9 @@ mod tests {
         });
         let map = previous(Some(&before)).expect("an object");
         assert!(!has_ipv4(&map) && !has_clat(&map, &Clat::default()));
-        let after = with_clat(map, "1.1.0", &Clat::default(), "/run/netns/x").expect("lists");
+        let less = with_clat(map.clone(), "1.1.0", &Clat::default(), "/run/netns/x");
+        assert_eq!(less.expect("lists")["ips"], before["ips"]);
+        let after = with_clat(map, "1.1.0", &telling(), "/run/netns/x").expect("lists");
         assert_eq!(after["cniVersion"], "1.1.0");
         for key in ["dns", "new"] {
             assert_eq!(after[key], before[key]);
@@ -100,7 +112,7 @@ mod tests {
     #[test]
     fn an_old_result_says_the_family() {
         let map = previous(Some(&json!({"ips": null}))).expect("an object");
-        let after = with_clat(map, "0.4.0", &Clat::default(), "/x").expect("lists");
+        let after = with_clat(map, "0.4.0", &telling(), "/x").expect("lists");
         assert_eq!(after["ips"][0]["version"], "4");
     }
 
@@ -116,7 +128,7 @@ mod tests {
         ] {
             let map = previous(Some(&broken)).expect("an object");
             assert!(
-                with_clat(map, "1.0.0", &Clat::default(), "/x").is_err(),
+                with_clat(map, "1.0.0", &telling(), "/x").is_err(),
                 "{broken}"
             );
         }
