@@ -225,6 +225,26 @@ def test_a_namespace_that_is_gone(node: Node) -> None:
     node.delete()
 
 
+def test_a_clat_that_comes_late_finds_no_record(node: Node) -> None:
+    """The second half of an ADD that was killed, after DEL, or with a record whose path leads to another namespace by now."""
+    pod = node.pod()
+    late = (node.runtime.program(node.clat), "run", str(node.folder / "pod:eth0"))
+    assert node.net.run(node.net.v6, *late).stdout == ""
+    node.folder.mkdir(parents=True)
+    assert node.net.run(node.net.v6, *late).stdout == ""
+    assert not node.folder.exists()
+    record = {"netns": pod, "namespace": 1, "program": str(node.net.program), "arguments": ["clat"]}
+    node.folder.mkdir(parents=True)
+    node.file("json").write_text(json.dumps(record))
+    done = node.net.run(node.net.v6, *late, check=False)
+    assert done.returncode == 2 and "another namespace" in done.stderr, done
+    # What is no record is none.
+    node.file("json").write_text("{")
+    assert node.net.run(node.net.v6, *late).stdout == ""
+    assert processes_in(Path(pod)) == []
+    node.call("DEL")
+
+
 def test_calls_at_once(node: Node) -> None:
     """ADD, ADD and ADD: one CLAT, one answer. DEL meanwhile waits, and wins if it is the last."""
     pod = node.pod()

@@ -8,8 +8,8 @@ use serde_json::{json, Value};
 use crate::attachment::{self, Attachment, Record};
 use crate::call::Environment;
 use crate::clat;
-use crate::config::{Config, NEWEST, VERSIONS};
-use crate::error::CniError;
+use crate::config::{Config, VERSIONS};
+use crate::error::{CniError, NEWEST};
 use crate::result::{has_clat, has_ipv4, previous, with_clat};
 
 /// Runs a command. Returns what standard output gets.

@@ -9,12 +9,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::call::{is_device, LONGEST_DEVICE};
-use crate::error::CniError;
+use crate::error::{CniError, NEWEST};
 
 /// The versions of the specification that this plugin knows. Results of 1.x differ from those of 0.x in `ips` only.
 pub const VERSIONS: [&str; 4] = ["0.3.1", "0.4.0", "1.0.0", NEWEST];
-/// The newest of them.
-pub const NEWEST: &str = "1.1.0";
 /// The lengths of translation prefixes (RFC 6052 section 2.2).
 const LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
 

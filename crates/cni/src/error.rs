@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{json, Value};
 
+/// The newest version of the specification that this plugin knows.
+pub const NEWEST: &str = "1.1.0";
+
 /// Why a call fails.
 #[derive(thiserror::Error, Debug)]
 pub enum CniError {
@@ -87,9 +90,7 @@ impl CniError {
     /// What standard output gets; the version is that of the input, if it has one.
     pub fn told(&self, input: &[u8]) -> Value {
         let input: Value = serde_json::from_slice(input).unwrap_or_default();
-        let version = input["cniVersion"]
-            .as_str()
-            .unwrap_or(super::config::NEWEST);
+        let version = input["cniVersion"].as_str().unwrap_or(NEWEST);
         json!({"cniVersion": version, "code": self.code(), "msg": self.to_string()})
     }
 }
