@@ -87,9 +87,9 @@ root: # said at once, not after the build
 	@$(AS_ROOT) true
 
 build: setup-build ## build bin/diolkos, bin/diolkos-pktgen and bin/diolkos-lab
-	@$(STEP) "Building diolkos and diolkos-pktgen" $(LOG)/build.log cargo build --release --locked --package diolkos --package diolkos-pktgen --package diolkos-manual
+	@$(STEP) "Building diolkos and diolkos-pktgen" $(LOG)/build.log cargo build --release --locked --package diolkos --package diolkos-cni --package diolkos-pktgen --package diolkos-manual
 	@$(TOOLS) target/release/diolkos-manual target/manual
-	@$(TOOLS) sh -c 'mkdir -p bin && ln -sfn ../target/release/diolkos ../target/release/diolkos-pktgen ../packaging/diolkos-lab bin/'
+	@$(TOOLS) sh -c 'mkdir -p bin && ln -sfn ../target/release/diolkos ../target/release/diolkos-cni ../target/release/diolkos-pktgen ../packaging/diolkos-lab bin/'
 
 reference: setup-build ## write docs/configuration.md from the types that read the file
 	@$(TOOLS) sh -c 'cargo run --quiet --locked --package diolkos-manual -- --reference >target/configuration.md && mv target/configuration.md docs/'
@@ -163,6 +163,7 @@ site: setup-build ## build the site of the pages, target/site/html, which a brow
 
 install: ## install the translator and the packet generator, built before, below $(DESTDIR)$(PREFIX)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin target/release/diolkos target/release/diolkos-pktgen
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/cni target/release/diolkos-cni
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 target/manual/man/*.1
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 target/manual/man/*.8
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 target/manual/man/*.5
@@ -176,7 +177,7 @@ install: ## install the translator and the packet generator, built before, below
 	sed -i 's|/usr/\(bin/diolkos\|lib/diolkos\|share/doc\)|$(PREFIX)/\1|' $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(UNITS))
 
 uninstall: ## remove what `make install` installed
-	rm -f $(DESTDIR)$(PREFIX)/bin/diolkos $(DESTDIR)$(PREFIX)/bin/diolkos-pktgen
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/diolkos bin/diolkos-pktgen lib/cni/diolkos-cni)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1/diolkos.1 man/man1/diolkos-*.1 man/man8/diolkos.8 man/man8/diolkos-*.8 man/man5/diolkos.toml.5 \
 		bash-completion/completions/diolkos bash-completion/completions/diolkos-pktgen zsh/site-functions/_diolkos \
 		zsh/site-functions/_diolkos-pktgen fish/vendor_completions.d/diolkos.fish fish/vendor_completions.d/diolkos-pktgen.fish)

@@ -52,6 +52,7 @@ INSIDE_CRATES = {"libbpf-sys": "LGPL-2.1-only OR BSD-2-Clause"}  # libbpf
 # Before PEP 639 a package named its licence by a classifier. Not all classifiers say which of a family is meant;
 # those stand here for the member that asks most.
 CLASSIFIERS = {
+    "Apache": "Apache-2.0",  # kubernetes-validate, whose text is that of 2.0
     "Apache Software License": "Apache-2.0",
     "BSD": "BSD-3-Clause",
     "BSD License": "BSD-3-Clause",

@@ -4,7 +4,7 @@
 #
 #   packaging/deb.sh               for this machine
 #   packaging/deb.sh arm64         for arm64, from another machine (packaging/setup.sh arm64 installs what that needs)
-#   DIOLKOS_BIN=FOLDER ...         packs programs that are built already (diolkos, diolkos-pktgen, manual/)
+#   DIOLKOS_BIN=FOLDER ...         packs programs that are built already (diolkos, diolkos-cni, diolkos-pktgen, manual/)
 #
 #   programs and pages ─► tree of the sources ─► debhelper ─► .deb
 #
@@ -69,7 +69,7 @@ compile() { # TRIPLE, PACKAGES
 }
 
 build() {
-	local programs=(diolkos diolkos-pktgen) manual=diolkos-manual
+	local programs=(diolkos diolkos-cni diolkos-pktgen) manual=diolkos-manual
 	DIOLKOS_BIN=$out/bin-$arch
 	rm -rf "$DIOLKOS_BIN"
 	mkdir -p "$DIOLKOS_BIN"
@@ -77,7 +77,7 @@ build() {
 	if [ "$target" = "$own" ]; then programs+=("$manual"); else compile "$own" "$manual"; fi
 	compile "$target" "${programs[@]}"
 	"$out/cargo/$own/release/$manual" "$DIOLKOS_BIN/manual"
-	cp "$out/cargo/$target/release/diolkos" "$out/cargo/$target/release/diolkos-pktgen" "$DIOLKOS_BIN/"
+	cp "$out/cargo/$target/release/"{diolkos,diolkos-cni,diolkos-pktgen} "$DIOLKOS_BIN/"
 }
 [ -n "${DIOLKOS_BIN-}" ] || build
 
@@ -86,7 +86,7 @@ build() {
 rm -rf "$stage"
 mkdir -p "$stage/built"
 git -c safe.directory="$project" ls-files -z | tar --null --files-from=- --create | tar --extract --directory "$stage"
-cp "$DIOLKOS_BIN/diolkos" "$DIOLKOS_BIN/diolkos-pktgen" "$stage/built/"
+cp "$DIOLKOS_BIN/diolkos" "$DIOLKOS_BIN/diolkos-cni" "$DIOLKOS_BIN/diolkos-pktgen" "$stage/built/"
 cp -r "$DIOLKOS_BIN/manual" "$stage/built/manual"
 # It is linked with the distribution's DPDK, of whose version it needs exactly the libraries.
 if [ "$arch" = amd64 ]; then
@@ -98,7 +98,7 @@ fi
 	mv man/diolkos-pktgen* diolkos-pktgen/
 	mv man/* diolkos/
 )
-packaging/third_party.py --target "$target" diolkos diolkos-pktgen >"$stage/built/third-party-notices"
+packaging/third_party.py --target "$target" diolkos diolkos-cni diolkos-pktgen >"$stage/built/third-party-notices"
 
 SOURCE_DATE_EPOCH=$(commit %ct)
 export SOURCE_DATE_EPOCH

@@ -44,7 +44,7 @@ for arch in ${RELEASE_ARCHES:-$(dpkg --print-architecture)}; do
 done
 cp target/deb/*_all.deb "$out/"
 git archive --prefix="diolkos-$version/" HEAD | gzip --no-name --best >"$out/diolkos-$version.tar.gz"
-packaging/tools.sh packaging/sbom.py "$version" "$time" diolkos diolkos-pktgen >"$out/diolkos-$version.spdx.json"
+packaging/tools.sh packaging/sbom.py "$version" "$time" diolkos diolkos-cni diolkos-pktgen >"$out/diolkos-$version.spdx.json"
 notes >"$out/NOTES.md"
 (
 	cd "$out"

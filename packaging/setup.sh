@@ -108,6 +108,7 @@ wanted_to_run() {
 	want "rsyslog" "command -v rsyslogd" "rsyslog"
 	want "journald" "test -x /lib/systemd/systemd-journald" "systemd"
 	want "etcd, which does not start" "command -v etcd && command -v etcdctl" "etcd-server etcd-client"
+	want "plugins for CNI" "test -x /usr/lib/cni/ptp && test -x /usr/lib/cni/host-local" "containernetworking-plugins"
 	want "frr" "test -x /usr/lib/frr/bgpd" "frr"
 	want "OpenSSL" "command -v openssl" "openssl"
 	want "coturn" "command -v turnserver && command -v turnutils_natdiscovery" "coturn"
@@ -234,6 +235,7 @@ install_packages() {
 	for service in tayga iperf3 unbound nginx coturn prometheus nfdump rsyslog firewalld frr radvd; do
 		case " $* " in *" $service "* | *" $service-light "*) systemctl disable "$service" || update-rc.d "$service" disable || true ;; esac
 	done
+	case " $* " in *" containernetworking-plugins "*) systemctl disable cni-dhcp.socket cni-dhcp.service || true ;; esac
 	case " $* " in *" etcd-server "*) systemctl disable etcd || update-rc.d etcd disable || true ;; esac
 	case " $* " in *" network-manager "*)
 		systemctl disable NetworkManager NetworkManager-dispatcher NetworkManager-wait-online || true

@@ -65,6 +65,13 @@ impl Lock {
         let line = word.split_whitespace().collect::<Vec<_>>().join(" ");
         (&self.file).write_all(format!("\n{line}").as_bytes())
     }
+
+    /// The open file, for a program that this process becomes: the lock lasts as long as that has the file. Its file stays.
+    pub fn hand_on(self) -> io::Result<File> {
+        let file = self.file.try_clone()?;
+        std::mem::forget(self);
+        Ok(file)
+    }
 }
 
 impl Drop for Lock {
@@ -241,6 +248,19 @@ mod tests {
             drop(next);
         }
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_lock_that_was_handed_on_lasts_as_long_as_its_file() {
+        let path = path("handed");
+        let lock = Lock::take(&path).expect("a file").expect("free");
+        let file = lock.hand_on().expect("it is open");
+        let own = std::process::id().to_string();
+        assert_eq!(holder(&path), Some(own));
+        // The first descriptor is this process's until it becomes another program.
+        drop(file);
+        assert!(holder(&path).is_some());
+        fs::remove_file(&path).expect("it is there");
     }
 
     #[test]
