@@ -46,6 +46,7 @@ fn config() -> Config {
         members: (0..3).map(member).collect(),
         source_prefix_len: 64,
         key: [1, 2],
+        pools: vec![],
         pref64: Vec::new(),
         lifetimes_s: Vec::new(),
         timing: Timing::default(),
