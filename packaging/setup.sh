@@ -110,6 +110,7 @@ wanted_to_run() {
 	want "etcd, which does not start" "command -v etcd && command -v etcdctl" "etcd-server etcd-client"
 	want "frr" "test -x /usr/lib/frr/bgpd" "frr"
 	want "OpenSSL" "command -v openssl" "openssl"
+	want "libtorrent for Python" "/usr/bin/python3 -c 'import libtorrent'" "python3-libtorrent"
 	want "coturn" "command -v turnserver && command -v turnutils_natdiscovery" "coturn"
 }
 
