@@ -97,7 +97,9 @@ class Client:
                 assert attempt < 4, "no answer"
         raise AssertionError
 
-    def map(self, internal: int, protocol: int = socket.IPPROTO_TCP, lifetime: int = 600, option: bytes = b"", **more) -> Answer:
+    def map(
+        self, internal: int, protocol: int = socket.IPPROTO_TCP, lifetime: int = 600, option: bytes = b"", **more
+    ) -> Answer:
         """Ask for a mapping."""
         return self.ask(request(self.address, protocol, internal, self.nonce, lifetime, **more) + option)
 
