@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tables that give each port in turn, a clock, and what a client sends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
@@ -45,12 +45,13 @@ impl Tables for Fake {
             });
         }
         let addr = EXTERNAL.parse().unwrap();
-        let is_free = |port: &u16| {
-            let taken = |(key, v4): (&(Protocol, Endpoint6), &Endpoint4)| {
-                key.0 == protocol && v4.port == *port
-            };
-            !self.granted.iter().any(taken)
-        };
+        let taken: BTreeSet<u16> = self
+            .granted
+            .iter()
+            .filter(|(key, _)| key.0 == protocol)
+            .map(|(_, v4)| v4.port)
+            .collect();
+        let is_free = |port: &u16| !taken.contains(port);
         let wanted = wish.port.filter(is_free);
         let port = wanted.or_else(|| (1024..1024 + PORTS).find(is_free));
         let port = port.ok_or(GrantError::Refused(Reason::PoolExhausted))?;
