@@ -53,7 +53,9 @@ pub fn follow(
             *there = Some(pcp);
         }
         (_, None) => {
-            there.take().map(Pcp::finish);
+            if let Some(pcp) = there.take() {
+                pcp.finish();
+            }
         }
     }
     Ok(())
