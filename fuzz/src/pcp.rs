@@ -89,7 +89,9 @@ pub fn run(data: &[u8]) {
         );
         if let Some(answer) = server.answer(from, datagram, now, &mut tables) {
             assert!((24..=datagram.len()).contains(&answer.len()), "{answer:x?}");
-            assert!(answer.len() % 4 == 0 && answer[0] == 2 && answer[1] == datagram[1] | 0x80);
+            assert!(
+                answer.len().is_multiple_of(4) && answer[0] == 2 && answer[1] == datagram[1] | 0x80
+            );
         }
         let all: Vec<_> = tables.state.bindings().collect();
         assert!(all.iter().all(|view| view.origin == Origin::Pcp));
@@ -125,7 +127,7 @@ fn expect(message: &[u8], from: Ipv6Addr) -> Result<bool, Unfit> {
         return refused(Code::UnsuppVersion);
     }
     // "Messages exceeding 1100 octets, and those that are not a multiple of 4 octets, are invalid".
-    if message.len() > 1100 || message.len() % 4 != 0 {
+    if message.len() > 1100 || !message.len().is_multiple_of(4) {
         return refused(Code::MalformedRequest);
     }
     // "The PCP Client's IP Address is compared with the source of the packet".
@@ -148,7 +150,7 @@ fn expect(message: &[u8], from: Ipv6Addr) -> Result<bool, Unfit> {
             usize::from(message[at + 2]) << 8 | usize::from(message[at + 3]),
         );
         // "padded with zeros to a multiple of 4 octets".
-        let end = at + 4 + (len + 3) / 4 * 4;
+        let end = at + 4 + len.next_multiple_of(4);
         if end > message.len() {
             return refused(Code::MalformedOption);
         }
