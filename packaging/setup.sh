@@ -111,6 +111,7 @@ wanted_to_run() {
 	want "plugins for CNI" "test -x /usr/lib/cni/ptp && test -x /usr/lib/cni/host-local" "containernetworking-plugins"
 	want "frr" "test -x /usr/lib/frr/bgpd" "frr"
 	want "OpenSSL" "command -v openssl" "openssl"
+	want "libtorrent for Python" "/usr/bin/python3 -c 'import libtorrent'" "python3-libtorrent"
 	want "coturn" "command -v turnserver && command -v turnutils_natdiscovery" "coturn"
 }
 

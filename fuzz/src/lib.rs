@@ -20,6 +20,7 @@
 //! | [`pref64`] | answers for ipv4only.arpa; the discovery of prefixes | what always holds of it, and a search through all that could be embedded |
 //! | [`gateways`] | messages of other gateways, and records in the engine | their own print; what a gateway lets others decide |
 //! | [`pcap`] | captures | their lengths, and what is written reads back |
+//! | [`pcp`] | requests of nodes for bindings | a second reader, written from RFC 6887; the tables of a NAT64 |
 //! | [`config`] | configuration files | they read their own print; errors have a place |
 //! | [`state`] | state files | their own print |
 //!
@@ -37,6 +38,7 @@ pub mod nat64;
 pub mod neighbour;
 pub mod offload;
 pub mod pcap;
+pub mod pcp;
 pub mod pref64;
 pub mod seeds;
 pub mod seen;
@@ -66,7 +68,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     Target {
         name: "translate",
         run: translate::run,
@@ -121,6 +123,11 @@ pub const TARGETS: [Target; 13] = [
         name: "pcap",
         run: pcap::run,
         seeds: pcap::seeds,
+    },
+    Target {
+        name: "pcp",
+        run: pcp::run,
+        seeds: pcp::seeds,
     },
     Target {
         name: "config",

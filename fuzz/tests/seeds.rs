@@ -29,7 +29,7 @@ macro_rules! replays {
         const REPLAYED: usize = [$( stringify!($target) ),*].len();
     };
 }
-replays!(translate nat64 icmp_error headers addresses offload gateways neighbour advertisement pref64 pcap config state);
+replays!(translate nat64 icmp_error headers addresses offload gateways neighbour advertisement pref64 pcap pcp config state);
 
 #[test]
 fn every_target_is_built() {

@@ -23,14 +23,13 @@ IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_MTU = 10, 2, 14  # linux/in.h, which Python 
 LIMITS = ("max_sessions = 1000", "max_sessions_per_source = 400", *UNSHARED)
 
 
-def datagram(source: str, to: str, from_port: int, to_port: int) -> bytes:
+def datagram(source: str, to: str, from_port: int, to_port: int, payload: bytes = b"scan") -> bytes:
     """One that nobody waits for."""
     ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, to)
-    udp = struct.pack("!HHHH", from_port, to_port, 12, 0) + b"scan"
+    udp = struct.pack("!HHHH", from_port, to_port, 8 + len(payload), 0) + payload
     checksum = internet_checksum(ends + struct.pack("!II", len(udp), socket.IPPROTO_UDP) + udp)
-    return (
-        struct.pack("!IHBB", 6 << 28, len(udp), socket.IPPROTO_UDP, 64) + ends + udp[:6] + struct.pack("!H", checksum) + b"scan"
-    )
+    header = struct.pack("!IHBB", 6 << 28, len(udp), socket.IPPROTO_UDP, 64)
+    return header + ends + udp[:6] + struct.pack("!H", checksum) + payload
 
 
 def one_node(number: int) -> tuple[str, str, int, int]:

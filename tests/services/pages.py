@@ -166,6 +166,12 @@ def radvd_of_environment(machine: Machine) -> None:
         shutil.copy(found, folder / "radvd")
 
 
+def libtorrent_of_environment(machine: Machine) -> None:
+    """Give a machine that has not booted the python3-libtorrent that LIBTORRENT names: a folder with its packages unpacked."""
+    if found := os.environ.get("LIBTORRENT"):
+        shutil.copytree(f"{found}/usr", machine.folder / "usr", symlinks=True, dirs_exist_ok=True)
+
+
 def plain(text: str) -> str:
     """Without what differs for the eye only: several spaces, and spaces at the ends of lines."""
     return "".join(f"{' '.join(line.split())}\n" for line in text.splitlines())

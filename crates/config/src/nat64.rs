@@ -10,7 +10,7 @@ use diolkos_xlat::config::auto::number;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::key::section;
-use super::{AutoValues, Cluster, Networks, Settings};
+use super::{AutoValues, Cluster, Networks, Pcp, Settings};
 
 section! {
     /// A stateful NAT64.
@@ -83,6 +83,9 @@ section! {
         /// Fixed ports for each source, so that no log is needed (RFC 7422); without it, ports are dynamic.
         #[serde(skip_serializing_if = "Option::is_none")]
         deterministic: Option<Deterministic> = None, Live;
+        /// Nodes ask for bindings themselves (PCP, RFC 6887); without it, nobody listens.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pcp: Option<Pcp> = None, Each;
         /// The IPv4 addresses and ports of the nodes: at least one, or a static binding.
         pool4: Vec<Pool4> = Vec::new(), Live;
         /// Bindings of the operator, in both directions.

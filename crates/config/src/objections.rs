@@ -109,6 +109,7 @@ impl Settings {
         }
         self.object_to_switch(&mut found);
         self.object_to_wan(&mut found);
+        self.object_to_pcp(&mut found);
         self.object_to_announcements(&mut found);
         self.object_to_cluster(&mut found);
         self.object_to_log(&mut found);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diolkos_fastpath::{Lending, Sessions};
-use diolkos_nat64::config::Nat64Config;
-use diolkos_nat64::session::Holding;
+use diolkos_nat64::config::{Endpoint6, Nat64Config, Protocol};
+use diolkos_nat64::session::{GrantError, Granted, Holding, Wish};
 use diolkos_nat64::Nat64;
 use diolkos_nat64::Nat64Trace;
 use diolkos_sys::clock;
@@ -223,6 +223,18 @@ impl Inner {
         let random = || self.stock.take();
         let (state, mirror) = (self.nat64.state_mut(), &mut self.mirror);
         self.leases.settle(state, mirror, clock::monotonic, random);
+    }
+
+    /// Gives a node's port a binding, for which the node has asked.
+    pub(super) fn grant(
+        &mut self,
+        protocol: Protocol,
+        v6: Endpoint6,
+        wish: Wish,
+    ) -> Result<Granted, GrantError> {
+        let random = || self.stock.take();
+        let (state, mirror) = (self.nat64.state_mut(), &mut self.mirror);
+        state.grant(protocol, v6, wish, random, mirror)
     }
 
     /// After packets have opened sessions: begins leases, and ends some if necessary.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -71,9 +72,31 @@ pub enum GatewayError {
     /// The sessions that programs open would not be known.
     #[error("can no longer receive what the fast path opens: {0}")]
     Openings(#[source] io::Error),
+    /// Nodes cannot ask for bindings.
+    #[error("{}", unheard(*address, source))]
+    Pcp {
+        /// The address of `nat64.pcp.listen`.
+        address: Ipv6Addr,
+        /// The kernel's error.
+        source: io::Error,
+    },
     /// A thread cannot be started.
     #[error(transparent)]
     Service(#[from] ServiceError),
+}
+
+/// What keeps a PCP server from listening, and what to do.
+fn unheard(address: Ipv6Addr, source: &io::Error) -> String {
+    let todo = match source.kind() {
+        io::ErrorKind::AddrNotAvailable => {
+            "give this host the address, or name another one in nat64.pcp.listen"
+        }
+        io::ErrorKind::AddrInUse => {
+            "another program has the port; `ss -lnup 'sport = :5351'` names it"
+        }
+        _ => "see nat64.pcp.listen",
+    };
+    format!("cannot listen for PCP at [{address}]:5351: {source}: {todo}")
 }
 
 /// An operation on a state file.
@@ -156,6 +179,7 @@ impl Classified for GatewayError {
             | E::Slow { .. }
             | E::SaverEnded
             | E::SaverFailed(_)
+            | E::Pcp { .. }
             | E::Openings(_) => Exit::RunTime,
         }
     }
@@ -197,6 +221,12 @@ mod tests {
             (E::SaverFailed(path()), false, Exit::RunTime,
              "the thread that writes the state file has failed: /s/f is not up to date"),
             (E::Openings(full()), true, Exit::RunTime, "can no longer receive what the fast path opens: no storage space"),
+            (E::Pcp { address: Ipv6Addr::LOCALHOST, source: io::ErrorKind::AddrNotAvailable.into() }, true, Exit::RunTime,
+             "cannot listen for PCP at [::1]:5351: address not available: give this host the address, or name another one in \
+              nat64.pcp.listen"),
+            (E::Pcp { address: Ipv6Addr::LOCALHOST, source: io::ErrorKind::AddrInUse.into() }, true, Exit::RunTime,
+             "cannot listen for PCP at [::1]:5351: address in use: another program has the port; `ss -lnup 'sport = :5351'` \
+              names it"),
             (ServiceError::Signals(full()).into(), true, Exit::RunTime, "cannot install a signal handler: no storage space"),
         ];
         for (error, has_source, exit, sentence) in cases {

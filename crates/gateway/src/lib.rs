@@ -7,6 +7,8 @@
 //!
 //! controller ─► mirror ─► records ─► log, which a thread writes
 //!
+//! nodes that ask for bindings (PCP) ─► pcp ─► controller
+//!
 //! other gateways ─► hands ─► tables, mirror, programs; packets without a binding here ─► mirror ─► peers
 //!
 //! packets of new bindings ─► deferral ─► worker of the cluster, if it is on
@@ -17,7 +19,7 @@
 //!
 //! Threads: each queue of the TUN device has a reader; [`Sweeper`], [`Listener`], [`store::StateSaver`] and the alarms have a
 //! thread each, and all of them share the [`Controller`], whose tables have one lock. The order of locks that nest is
-//! `Alarms → Tables → Outlet → Records → ClusterView` ([`diolkos_service::ordered::Rank`]); builds with debug assertions
+//! `Alarms → Mappings → Tables → Outlet → Records → ClusterView` ([`diolkos_service::ordered::Rank`]); builds with debug assertions
 //! panic where a thread breaks it. `DESIGN.md` of this crate has the map of threads, and what each owns and locks.
 //!
 //! This crate knows the tables of `diolkos-nat64`, the maps of `diolkos-fastpath` and the engine interface of the slow path.
@@ -41,6 +43,7 @@ mod log;
 mod membership;
 pub mod mirror;
 mod operator;
+mod pcp;
 pub mod peers;
 pub mod phase;
 pub mod programs;
@@ -60,6 +63,7 @@ pub use listener::Listener;
 pub use loaded::Loaded;
 pub use log::{lister, Log};
 pub use mirror::own_networks;
+pub use pcp::{NewSockets, Pcp};
 pub use peers::Peers;
 pub use show::{bindings, sessions};
 pub use sweeper::Sweeper;

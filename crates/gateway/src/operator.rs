@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes of the tables by the operator.
+//! Changes of the tables by the operator, and by nodes that ask for bindings.
 
 use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
-use diolkos_nat64::session::{BindError, Ended, SessionView};
+use diolkos_nat64::session::{BindError, Ended, GrantError, Granted, SessionView, Wish};
 use std::net::Ipv4Addr;
 
 use super::controller::Controller;
@@ -24,6 +24,25 @@ impl Controller {
         let inner = &mut *self.lock();
         let state = inner.nat64.state_mut();
         state.unbind(protocol, v4, &mut inner.mirror)
+    }
+
+    /// Gives a node's port a binding, for which the node has asked.
+    pub fn grant(
+        &self,
+        protocol: Protocol,
+        v6: Endpoint6,
+        wish: Wish,
+    ) -> Result<Granted, GrantError> {
+        self.lock().grant(protocol, v6, wish)
+    }
+
+    /// Ends such a binding, with the sessions that the IPv4 side has opened.
+    pub fn withdraw(&self, binding: &Binding) {
+        let inner = &mut *self.lock();
+        inner.mirror.gather();
+        let state = inner.nat64.state_mut();
+        state.withdraw(binding, &mut inner.mirror);
+        inner.mirror.take_out();
     }
 
     /// The interface of the pool has another address: all bindings of the pool's own address end with their sessions, in the

@@ -255,7 +255,7 @@ impl Gateway {
                         controller.unheard(),
                         stateful.unwritten(),
                     ));
-                    counters.extend(stateful.log_counters());
+                    counters.extend(stateful.counters());
                 }
                 match self.announcer.as_ref().map(Announcer::counters).transpose() {
                     Ok(answers) => counters.extend(answers.unwrap_or_default()),

@@ -25,6 +25,7 @@ mod lifecycle;
 mod loops;
 mod moves;
 mod outside;
+mod pcp;
 mod refresh;
 mod refusals;
 mod reload;

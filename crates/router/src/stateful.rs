@@ -19,6 +19,7 @@ use diolkos_sys::tun::Queue;
 use futures_util::future::{BoxFuture, FutureExt};
 
 use super::error::RouterError;
+use super::pcp;
 use super::rules;
 use super::survey::misconfigured;
 use super::switch;
@@ -30,7 +31,7 @@ use diolkos_figures::counters::Counter;
 use diolkos_figures::figures::StateFigures;
 use diolkos_gateway::alarms::{AlarmThread, Alarms};
 use diolkos_gateway::store::{self, StateFile, StateSaver, StoredState};
-use diolkos_gateway::{lister, own_networks, Controller, Listener, Log, Sweeper};
+use diolkos_gateway::{lister, own_networks, Controller, Listener, Log, Pcp, Sweeper};
 use diolkos_service::error::ServiceError;
 use diolkos_service::failure::Failure;
 use diolkos_service::random::random;
@@ -43,6 +44,7 @@ pub struct Stateful {
     alarm_thread: Option<AlarmThread>,
     sweeper: Option<Sweeper>,
     saver: Option<StateSaver>,
+    pcp: Option<Pcp>,
     listener: Option<Listener>,
     fast: Option<Nat64Path>,
     switch: Option<Arc<Switch>>,
@@ -69,6 +71,7 @@ pub struct Past<'a> {
 pub struct Next {
     config: Nat64Config,
     program: Option<PreparedNat64>,
+    pcp: Option<pcp::Next>,
 }
 
 impl Stateful {
@@ -85,6 +88,7 @@ impl Stateful {
     ) -> Result<(Stateful, Arc<Controller>), Failure> {
         config.check().map_err(|e| misconfigured(settings, e))?;
         Logs::check(settings, true)?;
+        let next_pcp = pcp::prepare(settings, None, true)?;
         let (file, mut found) = read(settings)?;
         let secret = secret(&found);
 
@@ -122,6 +126,8 @@ impl Stateful {
             Sweeper::start(controller.clone(), queue, watch).map_err(unstarted("of the timers"))?;
         let listener = Listener::start(controller.clone(), watch)
             .map_err(unstarted("that receives what the fast path opens"))?;
+        let mut asked = None;
+        pcp::follow(&mut asked, next_pcp, &controller, watch)?;
         let alarms = Arc::new(Alarms::default());
         alarms.follow(settings.nat64.alarm_percent, logs.queues());
         let alarm_thread = AlarmThread::start(alarms.clone(), controller.clone(), watch)
@@ -130,6 +136,7 @@ impl Stateful {
             alarm_thread: Some(alarm_thread),
             sweeper: Some(sweeper),
             saver,
+            pcp: asked,
             listener,
             fast,
             switch,
@@ -210,6 +217,8 @@ impl Stateful {
     /// Ends the threads that change the tables, and writes them, once no packet arrives any more.
     pub fn finish(&mut self, controller: &Controller) -> Result<(), Failure> {
         self.alarm_thread = None;
+        // What nodes have asked for does not outlast the epoch, and their own sessions do (RFC 6887 section 8.5).
+        self.pcp = None;
         self.sweeper = None;
         self.listener = None;
         if controller.is_broken() {
@@ -262,6 +271,7 @@ impl Stateful {
         Ok(Next {
             config: config.clone(),
             program,
+            pcp: pcp::prepare(settings, self.pcp.as_ref(), false)?,
         })
     }
 
@@ -288,6 +298,7 @@ impl Stateful {
             .map_err(|e| misconfigured(settings, e))?
             .map_err(DatapathError::from)?;
         log(&mut self.logs, controller, settings, &self.watch)?;
+        pcp::follow(&mut self.pcp, next.pcp, controller, &self.watch)?;
         self.alarms
             .follow(settings.nat64.alarm_percent, self.logs.queues());
         Ok(())
@@ -300,9 +311,10 @@ impl Stateful {
         figures
     }
 
-    /// Returns the counters of binding records.
-    pub fn log_counters(&self) -> Vec<Counter> {
-        self.logs.counters()
+    /// Returns the counters of binding records, and those of PCP.
+    pub fn counters(&self) -> Vec<Counter> {
+        let pcp = self.pcp.as_ref().map_or(Vec::new(), Pcp::counters);
+        self.logs.counters().into_iter().chain(pcp).collect()
     }
 }
 

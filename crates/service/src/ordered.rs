@@ -14,6 +14,8 @@ use std::time::Duration;
 pub enum Rank {
     /// The alarms of a NAT64, and which of them are raised.
     Alarms,
+    /// The mappings of the PCP server.
+    Mappings,
     /// The tables of a NAT64, with their mirror, its leases and the node of a cluster.
     Tables,
     /// A queue of the TUN device with the slot of its label.

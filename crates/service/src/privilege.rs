@@ -70,6 +70,11 @@ pub const TABLES: Role = Role {
     capabilities: MAPS,
     calls: &[Calls::Thread, Calls::EventLoop, Calls::Maps],
 };
+/// A thread that answers nodes that ask for bindings, on an existing socket, and changes BPF maps.
+pub const PCP: Role = Role {
+    capabilities: MAPS,
+    calls: &[Calls::Thread, Calls::Messages, Calls::Maps],
+};
 /// The thread that writes the tables of a P4 switch, whose socket may belong to another user.
 pub const SWITCH: Role = Role {
     capabilities: FILES,

@@ -85,6 +85,7 @@ fn examples() -> Vec<&'static str> {
         include_str!("../../../../docs/dns64.md"),
         include_str!("../../../../docs/logging.md"),
         include_str!("../../../../docs/nat64.md"),
+        include_str!("../../../../docs/pcp.md"),
         include_str!("../../../../docs/siit.md"),
     ];
     let examples = pages.into_iter().flat_map(examples_of);

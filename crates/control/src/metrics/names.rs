@@ -89,6 +89,10 @@ fn counted(counters: &[Counter]) -> Vec<Family> {
         "diolkos_events",
         "Other events in the parts of the program, by name.",
     );
+    let mut mappings = Family::new(
+        "diolkos_pcp_mappings",
+        "Bindings that nodes have asked for (PCP).",
+    );
     for counter in counters {
         let value = Value::Counter(counter.packets);
         match counter.name.split_once('.') {
@@ -97,6 +101,7 @@ fn counted(counters: &[Counter]) -> Vec<Family> {
             Some(("state", "bindings" | "sessions" | "sources" | "held_syns")) => {}
             // They may become less.
             Some(("p4", "up" | "sessions")) => {}
+            Some(("pcp", "mappings")) => mappings.add(&[], Value::Gauge(counter.packets)),
             // The families of the cluster present these, by node.
             Some(("cluster", _)) => {}
             Some((part, event)) => events.add(&[("part", part), ("event", event)], value),
@@ -104,7 +109,7 @@ fn counted(counters: &[Counter]) -> Vec<Family> {
         }
     }
     let mut families = packets.0.to_vec();
-    families.extend([dns64, events]);
+    families.extend([dns64, events, mappings]);
     families
 }
 

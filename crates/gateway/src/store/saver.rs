@@ -328,7 +328,8 @@ fn put(
         Controller::bindings_from,
         |view: BindingView| match view.origin {
             Origin::Operator => writer.binding(&view.binding),
-            Origin::Configured | Origin::Dynamic | Origin::Inherited => Ok(()),
+            // Nodes ask again when the epoch of PCP has begun again.
+            Origin::Configured | Origin::Dynamic | Origin::Inherited | Origin::Pcp => Ok(()),
         },
     )?;
     walk(

@@ -22,6 +22,9 @@ pub enum Origin {
     /// A packet at another gateway ([`super::State::inherit`]). The binding ends with its last session, or if none
     /// begins in time.
     Inherited,
+    /// The node, at run time ([`super::State::grant`]). The binding ends when it is withdrawn, or with the last session that the
+    /// node has opened, whichever comes later.
+    Pcp,
 }
 
 impl Origin {
@@ -32,12 +35,18 @@ impl Origin {
             Origin::Configured => "configured",
             Origin::Operator => "operator",
             Origin::Inherited => "inherited",
+            Origin::Pcp => "pcp",
         }
     }
 
     /// Returns true if a packet created the binding, here or at another gateway.
     pub const fn is_of_packets(self) -> bool {
         matches!(self, Origin::Dynamic | Origin::Inherited)
+    }
+
+    /// Returns true if the binding is the operator's.
+    pub const fn is_static(self) -> bool {
+        matches!(self, Origin::Configured | Origin::Operator)
     }
 }
 

@@ -31,6 +31,7 @@ mod entry;
 mod event;
 mod expire;
 mod filter;
+mod grant;
 mod holding;
 mod inherit;
 mod lending;
@@ -53,6 +54,7 @@ mod waiting;
 pub use bib::Origin;
 pub use event::{BindingView, BlockView, Event, Missing, SessionView, Watcher, Way};
 pub use expire::Due;
+pub use grant::{GrantError, Granted, Wish};
 pub use holding::{Holding, QuotaUse};
 pub use look::Recipient;
 pub use moved::Ended;
@@ -344,6 +346,8 @@ impl State {
 
     fn permits(&self, bib: u32, peer: Endpoint4) -> bool {
         match &self.permissions {
+            // Whoever asks for a binding lets everybody in (RFC 6887 section 11).
+            _ if self.bib[bib].origin == Origin::Pcp => true,
             None => true,
             Some(permissions) => permissions.permits(bib, peer.addr),
         }

@@ -26,9 +26,9 @@ impl State {
         for (at, entry) in self.bib.iter().filter(|(_, entry)| entry.v4.addr == addr) {
             lost.push(at);
             ended.sessions += entry.sessions;
-            match entry.origin.is_of_packets() {
-                true => ended.bindings += 1,
-                false => ended.again.push((entry.binding(), entry.origin)),
+            match entry.origin.is_static() {
+                false => ended.bindings += 1,
+                true => ended.again.push((entry.binding(), entry.origin)),
             }
         }
         self.close_bindings(&lost, watcher);

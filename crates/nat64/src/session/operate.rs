@@ -89,7 +89,7 @@ impl State {
         self.replace_copy(&binding, watcher);
         if let Some(at) = self.find_both(binding)? {
             let entry = &mut self.bib[at];
-            if entry.origin.is_of_packets() {
+            if !entry.origin.is_static() {
                 entry.origin = Origin::Operator;
             }
             return Ok(());
@@ -199,7 +199,7 @@ impl State {
     ) -> Result<(), BindError> {
         match view.origin {
             Origin::Operator => self.bind(view.binding, watcher),
-            Origin::Configured | Origin::Dynamic | Origin::Inherited => Ok(()),
+            Origin::Configured | Origin::Dynamic | Origin::Inherited | Origin::Pcp => Ok(()),
         }
     }
 

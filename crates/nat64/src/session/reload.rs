@@ -151,7 +151,7 @@ impl State {
             let claim = self.pool.claim(entry.protocol, entry.v4, entry.v6.addr);
             entry.pooled = claim == Claim::Taken;
             let is_foreign = !self.pool.pools().allows(entry.v4.addr, entry.v6.addr);
-            if is_foreign || !entry.pooled && entry.origin.is_of_packets() {
+            if is_foreign || !entry.pooled && !entry.origin.is_static() {
                 lost.push(at);
             }
         }

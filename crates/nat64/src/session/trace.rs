@@ -4,6 +4,7 @@
 //! If several gateways serve the same nodes, watchers decide about packets that meet a copy or no binding
 //! ([`super::Way`]). A trace does not ask them: it uses an existing copy, and requests no binding from elsewhere.
 
+use super::bib::Origin;
 use super::event::{BindingView, SessionView};
 use super::tcp::{Segment, SessionState, Side};
 use super::{Inbound, Inward, Outbound, State};
@@ -139,7 +140,7 @@ impl State {
         }
         let permits = self.permits(bib, packet.peer);
         steps.push(TableStep::Filtering {
-            by_address: self.permissions.is_some(),
+            by_address: self.permissions.is_some() && self.bib[bib].origin != Origin::Pcp,
             permits,
         });
         match (permits, is_syn) {

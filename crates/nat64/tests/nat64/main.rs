@@ -6,6 +6,7 @@
 //! * `model`, `agreement`, `given_back_model`, `given_back`: the tables compared with a model that is too simple to be
 //!   wrong.
 //! * `packets`, `errors`, `fragments`, `fragment_floods`, `hairpin`: whole packets ([`diolkos_nat64`]).
+//! * `grants`: bindings that nodes ask for.
 //! * `moved`: an address that has become another one.
 //! * `pools_by_source_model`: an address of a pool never goes to a node outside of it; `pools_by_source` has cases.
 //! * `robust`: long sequences of invalid packets.
@@ -30,6 +31,7 @@ mod fragment_floods;
 mod fragments;
 mod given_back;
 mod given_back_model;
+mod grants;
 mod hairpin;
 mod harness;
 mod inherit;

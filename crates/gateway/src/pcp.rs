@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bindings that nodes ask for (PCP, RFC 6887): the sockets, each with a thread, and their way to the tables.
+//!
+//! datagram ─► thread of its address ─► [`Server`], which has one lock ─► controller ─► answer to the source
+//!
+//! A node's flood waits in the socket, where the kernel drops what is too much; the server drops what its link may not ask.
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use diolkos_nat64::config::{Binding, Endpoint6, Protocol};
+use diolkos_nat64::session::{GrantError, Granted, Wish};
+use diolkos_pcp::message::LONGEST;
+use diolkos_pcp::{Server, Settings, Tables, PORT};
+use diolkos_sys::clock;
+use diolkos_sys::event::{Bell, Wake};
+use socket2::SockRef;
+
+use super::controller::Controller;
+use super::error::GatewayError;
+use diolkos_figures::counters::Counter;
+use diolkos_service::ordered::{Guard, Ordered, Rank};
+use diolkos_service::privilege;
+use diolkos_service::random::random;
+use diolkos_service::supervise::Watch;
+
+/// Datagrams that a thread handles before it lets others have the server.
+const BATCH: usize = 64;
+/// Mappings end at most so much later than they should.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Receive buffer, bytes, of which the kernel grants as much as its limit allows: some thousand requests of others wait there
+/// beside those of a flood.
+const RECEIVE_BUFFER: usize = 4 << 20;
+/// For how long an address may be missing at the start: Duplicate Address Detection takes up to two seconds (RFC 4862 section
+/// 5.4), in which the kernel lets nobody bind the address.
+const PATIENCE: Duration = Duration::from_secs(3);
+const TRY_AGAIN: Duration = Duration::from_millis(50);
+/// See [`super::controller`].
+const HALF_CHANGED: &str = "a thread panicked while it changed the mappings";
+
+/// The PCP server of a NAT64. Its threads end with it; mappings stay.
+pub struct Pcp {
+    server: Arc<Ordered<Server>>,
+    controller: Arc<Controller>,
+    threads: Vec<Thread>,
+    watch: Watch,
+}
+
+/// Sockets for the addresses of a configuration that nobody listens at yet.
+pub struct NewSockets(Vec<(Ipv6Addr, UdpSocket)>);
+
+struct Thread {
+    address: Ipv6Addr,
+    bell: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl NewSockets {
+    /// Binds the addresses at which `there` does not listen. At the start, waits a moment for those that are missing.
+    pub fn bind(
+        addresses: &[Ipv6Addr],
+        there: Option<&Pcp>,
+        is_start: bool,
+    ) -> Result<NewSockets, GatewayError> {
+        let is_there = |address: &Ipv6Addr| {
+            there.is_some_and(|pcp| pcp.threads.iter().any(|its| its.address == *address))
+        };
+        let new = addresses.iter().filter(|address| !is_there(address));
+        let patience = if is_start { PATIENCE } else { Duration::ZERO };
+        let end = Instant::now() + patience;
+        let bound = new.map(|address| {
+            let bound = loop {
+                match socket(*address) {
+                    Err(error)
+                        if error.kind() == io::ErrorKind::AddrNotAvailable
+                            && Instant::now() < end =>
+                    {
+                        thread::sleep(TRY_AGAIN);
+                    }
+                    bound => break bound,
+                }
+            };
+            let address = *address;
+            let bound = bound.map_err(|source| GatewayError::Pcp { address, source });
+            bound.map(|socket| (address, socket))
+        });
+        bound.collect::<Result<_, _>>().map(NewSockets)
+    }
+}
+
+fn socket(address: Ipv6Addr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((address, PORT))?;
+    let _ = SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER);
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+impl Pcp {
+    /// Begins to answer.
+    pub fn start(
+        settings: Settings,
+        sockets: NewSockets,
+        controller: Arc<Controller>,
+        watch: &Watch,
+    ) -> Result<Pcp, GatewayError> {
+        let server = Server::new(settings, random(), clock::kernel_boottime());
+        let mut pcp = Pcp {
+            server: Arc::new(Ordered::new(Rank::Mappings, server)),
+            controller,
+            threads: Vec::new(),
+            watch: watch.clone(),
+        };
+        pcp.listen(sockets)?;
+        Ok(pcp)
+    }
+
+    /// Applies other settings, after the tables have followed theirs. `addresses`: all that it listens at from now on.
+    pub fn follow(
+        &mut self,
+        settings: Settings,
+        addresses: &[Ipv6Addr],
+        sockets: NewSockets,
+    ) -> Result<(), GatewayError> {
+        self.threads.retain(|its| addresses.contains(&its.address));
+        {
+            let server = &mut *lock(&self.server);
+            server.follow(settings);
+            server.compare(clock::kernel_boottime(), &mut Asking(&self.controller));
+        }
+        self.listen(sockets)
+    }
+
+    /// Ends all mappings, since nobody can renew them any more.
+    pub fn finish(mut self) {
+        self.threads.clear();
+        lock(&self.server).end_all(&mut Asking(&self.controller));
+    }
+
+    /// What has become of datagrams and mappings.
+    pub fn counters(&self) -> Vec<Counter> {
+        let counts = lock(&self.server).counts();
+        let counter = |(name, packets)| Counter {
+            name,
+            packets,
+            bytes: None,
+        };
+        counts.into_iter().map(counter).collect()
+    }
+
+    fn listen(&mut self, sockets: NewSockets) -> Result<(), GatewayError> {
+        for (address, socket) in sockets.0 {
+            let failed = |source| GatewayError::Pcp { address, source };
+            let bell = Arc::new(Bell::new().map_err(failed)?);
+            let (rung, server) = (bell.clone(), self.server.clone());
+            let (controller, beat) = (self.controller.clone(), self.watch.beat("pcp"));
+            let answer = move || loop {
+                beat.beat();
+                let most = beat.every().map_or(PAUSE, |every| every.min(PAUSE));
+                match rung.wait_readable(socket.as_fd(), Some(most)) {
+                    Ok(Wake::Bell) => return Ok(()),
+                    Ok(Wake::Readable) => answer_all(&socket, &server, &controller),
+                    Ok(Wake::Nothing) => {}
+                    Err(source) => return Err(GatewayError::Pcp { address, source }.into()),
+                }
+                let now = clock::kernel_boottime();
+                lock(&server).expire(now, &mut Asking(&controller));
+            };
+            let thread = self.watch.thread_with(privilege::PCP, "pcp", answer);
+            self.threads.push(Thread {
+                address,
+                bell,
+                thread: Some(thread.map_err(failed)?),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Answers what waits in the socket, up to a batch.
+fn answer_all(socket: &UdpSocket, server: &Ordered<Server>, controller: &Controller) {
+    // One more than the longest message, so that a longer one is seen as such.
+    let mut bytes = [0; LONGEST + 1];
+    for _ in 0..BATCH {
+        // An error of the socket is that of one datagram: of what an earlier answer has met on its way.
+        let Ok((len, source)) = socket.recv_from(&mut bytes) else {
+            return;
+        };
+        let SocketAddr::V6(from) = source else {
+            continue;
+        };
+        let now = clock::kernel_boottime();
+        let mut asking = Asking(controller);
+        let answer = lock(server).answer(*from.ip(), &bytes[..len], now, &mut asking);
+        if let Some(answer) = answer {
+            // A client whose answer is lost asks again (RFC 6887 section 8.1.1).
+            let _ = socket.send_to(&answer, source);
+        }
+    }
+}
+
+fn lock(server: &Ordered<Server>) -> Guard<'_, Server> {
+    server.lock().expect(HALF_CHANGED)
+}
+
+/// The tables, as the server asks them.
+struct Asking<'a>(&'a Controller);
+
+impl Tables for Asking<'_> {
+    fn grant(
+        &mut self,
+        protocol: Protocol,
+        v6: Endpoint6,
+        wish: Wish,
+    ) -> Result<Granted, GrantError> {
+        self.0.grant(protocol, v6, wish)
+    }
+
+    fn is_granted(&mut self, binding: &Binding) -> bool {
+        self.0.look(|nat64| nat64.state().is_granted(binding))
+    }
+
+    fn withdraw(&mut self, binding: &Binding) {
+        self.0.withdraw(binding);
+    }
+}
