@@ -163,6 +163,8 @@ fn start_log(level: Level) {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
+        // That would be written to the same stderr, and end the program where nobody reads it.
+        .log_internal_errors(false)
         .with_target(false);
     // The journal adds its own time stamps.
     match std::env::var_os("JOURNAL_STREAM").is_none() {

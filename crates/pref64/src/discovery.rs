@@ -176,6 +176,14 @@ impl Discovery {
         self.ask_at = Some(now + pause);
     }
 
+    /// Forgets what resolvers have said that are not among these.
+    pub fn believe_only(&mut self, resolvers: impl Fn(SocketAddr) -> bool) {
+        self.answer.retain(|known| match known.source {
+            Source::Resolver(from) => resolvers(from),
+            _ => true,
+        });
+    }
+
     /// Handles a new link, or the loss of all addresses: the node may be in another network. Restarts the search; known
     /// prefixes expire soon unless they are confirmed.
     pub fn attached(&mut self, now: Moment) {

@@ -95,6 +95,8 @@ impl Follower {
                     let upstream = self.upstream.borrow_and_update();
                     if let Some(search) = &mut self.search {
                         search.ask_others(&upstream, self.own);
+                        // Of those that the configuration has no more, the operator may have reason to believe nothing.
+                        search.discovery.believe_only(|from| upstream.iter().any(|one| one.0 == from));
                     }
                 }
             }

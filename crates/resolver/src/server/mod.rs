@@ -235,8 +235,8 @@ impl Server {
         if let Some(refusal) = fixed_keys::of_dns64(&self.settings, &new) {
             return Err(ResolverError::FixedKey(refusal).into());
         }
-        let (old, dns64) = (section(&self.settings)?, section(&new)?);
-        self.handler.reconfigure(&old, &dns64)?;
+        let dns64 = section(&new)?;
+        self.handler.reconfigure(&dns64)?;
         self.description = description(&dns64, &dns64.listen);
         self.asked.send_replace(follow::plain(&dns64));
         self.settings = new;

@@ -96,17 +96,15 @@ impl QueryHandler {
     }
 
     /// Takes another configuration, of which only the keys that a reload may change differ. On an error nothing has changed.
-    /// Answers in the cache that it may contradict are dropped, and resolutions in flight begin again.
-    pub fn reconfigure(&self, old: &Dns64, new: &Dns64) -> Result<(), ResolverError> {
+    /// The cache is emptied, and resolutions in flight begin again.
+    pub fn reconfigure(&self, new: &Dns64) -> Result<(), ResolverError> {
         // The file of the authorities may be another one under the same name.
         let upstream = Upstream::new(new, self.tally.clone(), self.watch.clone())?;
-        self.upstream.replace(Rc::new(upstream));
+        self.upstream.replace(Rc::new(upstream)).retire();
         self.query_log.configure(new);
         self.rules.configure(new);
-        match old.upstream == new.upstream && old.upstream_ca == new.upstream_ca {
-            true => self.cache.borrow_mut().forget(&DEPENDENT),
-            false => self.cache.borrow_mut().clear(),
-        }
+        // What may have come from resolvers that are not trusted any more is not worth telling apart.
+        self.cache.borrow_mut().clear();
         Ok(())
     }
 
@@ -308,8 +306,11 @@ impl QueryHandler {
             Transport::Tcp => LONGEST,
         };
         let (now_s, asked) = (self.now_s(), (to.client(), to.transport()));
-        self.query_log
-            .note(asked, query, answer, now_s, &self.tally);
+        // Those who may not ask could take all lines of it.
+        if answer.code != OptRcode::REFUSED {
+            self.query_log
+                .note(asked, query, answer, now_s, &self.tally);
+        }
         let age = Age {
             seconds: age,
             most_ttl: self.rules.most_ttl(query.rtype(), answer.origin),

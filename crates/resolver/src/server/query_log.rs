@@ -91,11 +91,11 @@ impl QueryLogger {
     }
 }
 
-/// Returns true if the log takes a line at once: answers do not wait for a reader of the log.
+/// Returns true if the log takes a line at once: answers do not wait for a reader of the log. One that is gone takes none.
 fn is_read() -> bool {
     let stderr = io::stderr();
     let mut one = [PollFd::new(&stderr, PollFlags::OUT)];
-    poll(&mut one, Some(&Timespec::default())) == Ok(1) && one[0].revents().contains(PollFlags::OUT)
+    poll(&mut one, Some(&Timespec::default())) == Ok(1) && one[0].revents() == PollFlags::OUT
 }
 
 /// A line: `query` and fields, none of which contains a blank.

@@ -21,10 +21,10 @@ use crate::server::tally::{Fate, QueryCounters};
 use super::ids::Ids;
 use super::tls_server::{shown, Server};
 
-/// Questions in flight on a connection; further ones wait, within their time limit.
-const PIPELINE: usize = 1024;
+/// The most questions in flight on a connection; further ones wait, within their time limit.
+pub const MOST_PLACES: usize = 8192;
 /// A connection ends when so many of its questions were given up: its server answers others only.
-const MOST_GIVEN_UP: usize = 4 * PIPELINE;
+const MOST_GIVEN_UP: usize = 4096;
 /// A connection ends after this many messages that answer no question.
 const MOST_WRONG: u32 = 8;
 /// Time limit for TCP and TLS together. It may be longer than that of a question: the next one finds the connection.
@@ -40,8 +40,11 @@ const TOGETHER: usize = 16 << 10;
 
 /// A connection and its questions.
 pub struct Connection {
-    queue: mpsc::Sender<Vec<u8>>,
+    queue: mpsc::Sender<Queued>,
+    /// For as many questions as clients may have in all, each within its share ([`crate::server`]): so no client takes the places of
+    /// the others.
     places: Semaphore,
+    most_asked: usize,
     asked: RefCell<HashMap<u16, Asked>>,
     opened: Instant,
     /// The last question.
@@ -51,6 +54,8 @@ pub struct Connection {
     has_answered: Cell<bool>,
     /// Why it has ended, if it has.
     ended: RefCell<Option<String>>,
+    /// It has ended because of a question without an answer, whose name may be to blame.
+    was_silent: Cell<bool>,
     ends: Notify,
 }
 
@@ -61,21 +66,26 @@ struct Asked {
     reply: oneshot::Sender<Vec<u8>>,
 }
 
+/// The identification and the bytes of a question that was not written yet.
+type Queued = (u16, Vec<u8>);
+
 impl Connection {
-    /// A connection that [`Connection::run`] opens, and its questions, which wait until then.
-    pub fn new() -> (Connection, mpsc::Receiver<Vec<u8>>) {
-        // Those that were given up may still be in the queue.
-        let (queue, questions) = mpsc::channel(PIPELINE);
+    /// A connection for so many questions, [`MOST_PLACES`] at most, that [`Connection::run`] opens. They wait until then.
+    pub fn new(places: usize) -> (Connection, mpsc::Receiver<Queued>) {
+        let places = places.clamp(1, MOST_PLACES);
+        let (queue, questions) = mpsc::channel(places);
         let now = Instant::now();
         let connection = Connection {
             queue,
-            places: Semaphore::new(PIPELINE),
+            places: Semaphore::new(places),
+            most_asked: MOST_GIVEN_UP + places,
             asked: RefCell::default(),
             opened: now,
             used: Cell::new(now),
             silent_since: Cell::default(),
             has_answered: Cell::default(),
             ended: RefCell::default(),
+            was_silent: Cell::default(),
             ends: Notify::new(),
         };
         (connection, questions)
@@ -83,7 +93,7 @@ impl Connection {
 
     /// A connection that is over, where there was none yet.
     pub fn ended() -> Connection {
-        let (connection, _) = Connection::new();
+        let (connection, _) = Connection::new(1);
         connection.end("never opened");
         connection
     }
@@ -114,10 +124,8 @@ impl Connection {
         let _place = self.places.acquire().await.ok()?;
         let (sender, reply) = oneshot::channel();
         let id = self.register(ask, ids, sender)?;
-        if self.queue.try_send(write(id)).is_err() {
-            self.end("reads no questions");
-            return None;
-        }
+        // Those that were given up may still be in the queue, until there is a connection.
+        self.queue.send((id, write(id))).await.ok()?;
         reply.await.ok()
     }
 
@@ -125,7 +133,7 @@ impl Connection {
     fn register(&self, ask: &Ask, ids: &Ids, reply: oneshot::Sender<Vec<u8>>) -> Option<u16> {
         let now = Instant::now();
         let mut asked = self.asked.borrow_mut();
-        if asked.len() >= MOST_GIVEN_UP + PIPELINE {
+        if asked.len() >= self.most_asked {
             drop(asked);
             self.end("leaves too many questions without an answer");
             return None;
@@ -135,7 +143,7 @@ impl Connection {
             self.silent_since.set(Some(now));
         }
         self.used.set(now);
-        // At most 5 * PIPELINE of all identifications are taken.
+        // At most a fifth of all identifications are taken.
         let mut id = ids.next();
         while asked.contains_key(&id) {
             id = ids.next();
@@ -150,12 +158,13 @@ impl Connection {
     pub fn end_if_silent(&self, patience: Duration) {
         let since = self.silent_since.get();
         if since.is_some_and(|since| since.elapsed() >= patience) {
+            self.was_silent.set(true);
             self.end("does not answer");
         }
     }
 
     /// Ends it. Its questions learn that there is no answer.
-    fn end(&self, why: &str) {
+    pub fn end(&self, why: &str) {
         self.ended
             .borrow_mut()
             .get_or_insert_with(|| why.to_owned());
@@ -165,7 +174,7 @@ impl Connection {
     }
 
     /// Opens it, and serves its questions until it ends.
-    pub async fn run(self: Rc<Self>, server: Rc<Server>, questions: mpsc::Receiver<Vec<u8>>) {
+    pub async fn run(self: Rc<Self>, server: Rc<Server>, questions: mpsc::Receiver<Queued>) {
         let connected = tokio::select! {
             connected = timeout(CONNECT, server.connect()) => connected.map_err(|_| {
                 format!("no connection by TLS within {} s", CONNECT.as_secs())
@@ -177,7 +186,8 @@ impl Connection {
             Ok(Err(error)) => shown(&error),
             Err(why) => why,
         };
-        if !self.has_answered() {
+        // One slow name must not keep all others from asking. Such ends are rare: each takes a while.
+        if !self.has_answered() && !self.was_silent.get() {
             server.pause(&why);
         }
         self.end(&why);
@@ -187,7 +197,7 @@ impl Connection {
     async fn serve(
         &self,
         stream: impl AsyncRead + AsyncWrite,
-        questions: mpsc::Receiver<Vec<u8>>,
+        questions: mpsc::Receiver<Queued>,
         tally: &QueryCounters,
     ) -> String {
         self.silent_since.set(Some(Instant::now()));
@@ -197,13 +207,51 @@ impl Connection {
                 io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
                 _ => shown(&error),
             },
-            error = write_questions(&mut write, questions) => shown(&error),
+            error = self.write_questions(&mut write, questions) => shown(&error),
             () = self.ends.notified() => self.why(),
             () = self.idle() => "it was idle".to_owned(),
         };
         // A server that reads nothing is not waited for.
         let _ = timeout(FAREWELL, write.shutdown()).await;
         why
+    }
+
+    /// Writes questions until an error, those that wait together at once.
+    async fn write_questions(
+        &self,
+        write: &mut (impl AsyncWrite + Unpin),
+        mut questions: mpsc::Receiver<Queued>,
+    ) -> io::Error {
+        while let Some(first) = questions.recv().await {
+            let (mut bytes, mut next) = (Vec::new(), Some(first));
+            while let Some((id, question)) = next {
+                if self.is_wanted(id) {
+                    bytes.extend(question);
+                }
+                next = match bytes.len() < TOGETHER {
+                    true => questions.try_recv().ok(),
+                    false => None,
+                };
+            }
+            let written = async {
+                write.write_all(&bytes).await?;
+                write.flush().await
+            };
+            if let Err(error) = written.await {
+                return error;
+            }
+        }
+        io::ErrorKind::BrokenPipe.into()
+    }
+
+    /// Forgets a question that was given up before it was written; returns false for such a one.
+    fn is_wanted(&self, id: u16) -> bool {
+        let mut asked = self.asked.borrow_mut();
+        let is_wanted = asked.get(&id).is_some_and(|one| !one.reply.is_closed());
+        if !is_wanted {
+            asked.remove(&id);
+        }
+        is_wanted
     }
 
     /// Reads messages, each behind its length (RFC 7858 section 3.3), until an error.
@@ -269,28 +317,6 @@ async fn read_message(read: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>
     Ok(message)
 }
 
-/// Writes questions until an error, those that wait together at once.
-async fn write_questions(
-    write: &mut (impl AsyncWrite + Unpin),
-    mut questions: mpsc::Receiver<Vec<u8>>,
-) -> io::Error {
-    while let Some(mut bytes) = questions.recv().await {
-        while bytes.len() < TOGETHER {
-            let Ok(next) = questions.try_recv() else {
-                break;
-            };
-            bytes.extend(next);
-        }
-        let written = async {
-            write.write_all(&bytes).await?;
-            write.flush().await
-        };
-        if let Err(error) = written.await {
-            return error;
-        }
-    }
-    io::ErrorKind::BrokenPipe.into()
-}
 
 fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)

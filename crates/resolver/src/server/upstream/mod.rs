@@ -54,6 +54,8 @@ pub struct Upstream {
     ids: Rc<Ids>,
     connections: Semaphore,
     tally: Rc<QueryCounters>,
+    /// True if the configuration has others now.
+    is_retired: Cell<bool>,
 }
 
 /// One upstream resolver.
@@ -92,7 +94,7 @@ impl Upstream {
                 Some((name, config)) => Way::Tls(TlsResolver::new(
                     (one.address, name.clone()),
                     config.clone(),
-                    timeout,
+                    (timeout, dns64.max_outstanding as usize),
                     (ids.clone(), tally.clone(), watch.clone()),
                 )),
                 // There is a `config` if one of them has a name.
@@ -113,7 +115,13 @@ impl Upstream {
             ids: ids.clone(),
             connections: Semaphore::new(CONNECTIONS),
             tally,
+            is_retired: Cell::default(),
         })
+    }
+
+    /// Asks nothing any more, but for what was sent before.
+    pub fn retire(&self) {
+        self.is_retired.set(true);
     }
 
     /// The longest time that a question may take.
@@ -126,6 +134,9 @@ impl Upstream {
         let mut error = None;
         let order = self.order();
         for turn in 0..self.tries {
+            if self.is_retired.get() {
+                return None;
+            }
             let resolver = &self.resolvers[order[turn % order.len()]];
             let reply = match self.exchange(resolver, ask).await {
                 Ok(reply) => reply,

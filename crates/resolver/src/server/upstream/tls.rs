@@ -41,16 +41,24 @@ pub const CONNECTIONS: usize = 2;
 pub struct TlsResolver {
     server: Rc<Server>,
     connection: RefCell<Rc<Connection>>,
+    places: usize,
     ids: Rc<Ids>,
     watch: Watch,
 }
 
+impl Drop for TlsResolver {
+    /// No question is left when the configuration has no such resolver any more.
+    fn drop(&mut self) {
+        self.connection.borrow().end("is not asked any more");
+    }
+}
+
 impl TlsResolver {
-    /// Prepares to ask; the first question opens a connection.
+    /// Prepares to ask so many questions at once; the first opens a connection.
     pub fn new(
         (address, name): (SocketAddr, ServerName<'static>),
         config: Arc<ClientConfig>,
-        patience: Duration,
+        (patience, places): (Duration, usize),
         (ids, tally, watch): (Rc<Ids>, Rc<QueryCounters>, Watch),
     ) -> TlsResolver {
         let pause = RefCell::default();
@@ -64,6 +72,7 @@ impl TlsResolver {
                 pause,
             }),
             connection: RefCell::new(Rc::new(Connection::ended())),
+            places,
             ids,
             watch,
         }
@@ -107,7 +116,7 @@ impl TlsResolver {
         if let Some(why) = self.server.rests() {
             return Err(io::Error::other(why));
         }
-        let (connection, questions) = Connection::new();
+        let (connection, questions) = Connection::new(self.places);
         *slot = Rc::new(connection);
         let work = slot.clone().run(self.server.clone(), questions);
         self.watch.local("a connection to upstream", work);

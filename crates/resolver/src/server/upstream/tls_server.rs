@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::client::Resumption;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -104,11 +105,13 @@ pub fn config(authorities: &Path) -> Result<Arc<ClientConfig>, ResolverError> {
             "it has no certificate that can be read".to_owned(),
         ));
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
+    // A resumed connection would not have its certificate checked again.
+    config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
 

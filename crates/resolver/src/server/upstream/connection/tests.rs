@@ -17,6 +17,7 @@ use super::*;
 
 /// Bytes on the way between both ends.
 const ROOM: usize = 1 << 20;
+const PIPELINE: usize = 1024;
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// A connection that is served, the server's end of it, and the counters.
@@ -28,7 +29,7 @@ struct Stand {
 
 impl Stand {
     fn new() -> (Stand, DuplexStream, impl Future<Output = String>) {
-        let (connection, questions) = Connection::new();
+        let (connection, questions) = Connection::new(PIPELINE);
         let stand = Stand {
             connection: Rc::new(connection),
             tally: Rc::default(),
