@@ -9,6 +9,7 @@
 //! * A CLAT outlives its attachment. The record of an attachment is written before its CLAT starts and removed before the CLAT is
 //!   ended, and a CLAT starts only if it finds its record ([`attachment`]).
 //! * An attachment has two CLATs: each holds the attachment's lock for as long as it runs.
+//! * An attachment takes another one's CLAT for its own: what answers for the device must be the process that holds the lock.
 //! * The node itself gets a CLAT: a namespace that is this process's own is refused.
 //! * ADD succeeds although IPv4 does not pass: it waits until the CLAT is ready, and otherwise removes it.
 //! * Text of the runtime becomes a path or an option unchecked ([`call`]).
