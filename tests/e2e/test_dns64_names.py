@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from dns64 import DNS64, PREF64, RESOLVER, Dns64Network
-from network import CLIENT6, Running
+from network import CLIENT6, PATIENCE, Running
 
 USAGE = 2
 V4 = ["2001:db8:64::c000:201", "2001:db8:64::c000:202"]
@@ -70,6 +72,31 @@ def test_lists_follow_a_reload(net: Dns64Network) -> None:
 def lines(running: Running) -> list[str]:
     """The query log."""
     return [line[line.index("query name=") :] for line in running.log().splitlines() if "query name=" in line]
+
+
+def test_a_reader_of_the_log_that_ends_ends_nothing(net: Dns64Network) -> None:
+    """Answers go on, and their lines are counted."""
+    reader, writer = os.pipe()
+    config = net.config(section('query_log = "full"'))
+    process = net.start(net.router, str(net.program), "dns64", "--config", str(config), stderr=writer)
+    os.close(writer)
+    said = b""
+
+    def says(what: bytes) -> bool:
+        nonlocal said
+        more = os.read(reader, 1 << 16)
+        assert more, said
+        said += more
+        return what in said
+
+    net.until(lambda: says(b"ready: dns64"))
+    assert net.dig("v4.example").status == "NOERROR"
+    net.until(lambda: says(b"query name=v4.example"))
+    os.close(reader)
+    assert net.dig("both.example").status == net.dig("short.example").status == "NOERROR"
+    assert net.counters()["query_log.dropped"] == 2
+    process.terminate()
+    assert process.wait(PATIENCE) == 0
 
 
 def test_the_query_log_says_what_it_may(net: Dns64Network) -> None:

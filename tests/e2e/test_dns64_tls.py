@@ -126,8 +126,22 @@ def test_the_next_resolver_is_asked(dns64_network: Dns64Network, authority: Auth
     counters = net.counters()
     assert (counters["upstream.tls_untrusted"], counters["upstream.tls_connected"]) == (1, 1)
     assert running.stop() == 0
+    # Whoever listens hears what a plain resolver is asked, and what tests by TLS look for.
+    listener = Listener(net)
     started(net, section(authority, at(8530), RESOLVER))
     assert net.dig("v4.example").data() == V4
+    assert SPOKEN in listener.heard()
+
+
+def test_a_slow_name_keeps_nobody_else_from_asking(dns64_network: Dns64Network, authority: Authority) -> None:
+    """The resolver never answers it, so the connection may be lost: there is another one at once."""
+    net = dns64_network
+    resolver_by_tls(net, 8530, authority.of("good"), "is_silent_of_slow")
+    started(net, section(authority, at(8530)))
+    for number in range(2):
+        assert net.dig("slow.example").status == "SERVFAIL"
+        assert net.dig(f"n{number}.example").data() == ANY
+    assert net.counters()["upstream.unreachable"] == 0
 
 
 def test_servers_of_little_patience(dns64_network: Dns64Network, authority: Authority) -> None:
@@ -165,13 +179,14 @@ def test_a_reload_changes_whom_it_trusts(dns64_network: Dns64Network, authority:
     assert net.dig("a.example").data() == ANY
     assert net.once("dns64", "--config", str(net.config(wrong)), "--name", "second")[0] == USAGE
 
-    # The same file with another authority in it.
+    # The same file with another authority in it: nothing of before is told.
+    assert net.dig("a.example", "A").status == "NOERROR"
     stranger = Authority(net.scratch / "stranger")
     stranger.make()
     Path(authority.certificate).write_bytes(stranger.certificate.read_bytes())
     net.config(section(authority, at(8530)))
     assert net.once("reload", "--device", "dns64") == (0, "")
-    assert net.dig("b.example").status == "SERVFAIL"
+    assert net.dig("b.example").status == net.dig("a.example", "A").status == "SERVFAIL"
 
 
 @pytest.mark.parametrize(

@@ -317,7 +317,6 @@ async fn read_message(read: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>
     Ok(message)
 }
 
-
 fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }

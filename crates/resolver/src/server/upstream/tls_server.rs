@@ -9,10 +9,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::client::Resumption;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::client::Resumption;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
