@@ -52,6 +52,17 @@ def test_a_mistake_is_found(path: Path) -> None:
             kubernetes_validate.validate(document, VERSIONS[0], strict=True)
 
 
+def test_no_manifest_has_what_another_one_has() -> None:
+    """`kubectl delete -f` of one must not delete what is another's."""
+    found = [
+        (document["kind"], document["metadata"].get("namespace"), document["metadata"]["name"])
+        for path in MANIFESTS
+        for document in documents(path)
+    ]
+    assert len(MANIFESTS) > 1
+    assert len(found) == len(set(found)), found
+
+
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
 def test_what_schemas_do_not_see(path: Path) -> None:
     """Names that refer to each other, least rights, and one image."""

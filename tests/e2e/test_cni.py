@@ -118,8 +118,17 @@ def node(nat64: Nat64Network) -> Iterator[Node]:
         assert not node.folder.exists(), list(node.folder.iterdir())
     finally:
         for path in node.folder.glob("*.pid"):
-            subprocess.run(("kill", path.read_text()), check=False)
+            if path in files_of(number := path.read_text()):
+                subprocess.run(("kill", number), check=False)
         shutil.rmtree(node.folder, ignore_errors=True)
+
+
+def files_of(pid: str) -> set[Path]:
+    """The open files of a process: the CLAT has its lock file open, and another process with its number has not."""
+    try:
+        return {entry.readlink() for entry in Path("/proc", pid or "none", "fd").iterdir()}
+    except OSError:
+        return set()
 
 
 def processes_in(namespace: Path) -> list[str]:
@@ -166,6 +175,14 @@ def test_pods_get_ipv4_and_lose_it(node: Node) -> None:
     assert told["ips"][1] == {"address": "192.0.0.1/32", "interface": len(told["interfaces"]) - 1}
     assert {"dst": "0.0.0.0/0"} in told["routes"]
     assert node.holder() == pid, "a second ADD has replaced the CLAT"
+    # Another attachment with the same device in the same pod.
+    with pytest.raises(Refused) as refused:
+        node.call("ADD", pod, "second", previous=previous)
+    assert code_of(refused) == CONFIGURATION and f"process {pid}, has {DEVICE}" in str(refused.value)
+    assert not list(node.folder.glob("second:*"))
+    # ADD refuses such names; DEL must not, or the pod never goes.
+    node.call("DEL", pod, "../pod")
+    assert node.holder() == pid
     os.kill(pid, signal.SIGKILL)
     node.net.until(lambda: not Path("/proc", str(pid)).exists())
     with pytest.raises(Refused) as refused:
@@ -316,8 +333,13 @@ def test_what_cannot_be_done_leaves_nothing(node: Node) -> None:
     assert node.call("ADD", pod, previous=both) == both
     node.call("CHECK", pod, previous=both)
     node.call("STATUS")
-    with pytest.raises(Refused) as refused:
-        node.call("STATUS", clat={"program": "/nowhere/diolkos"})
+    # The program is the one beside the plugin.
+    broken_install = node.net.scratch / "bin"
+    broken_install.mkdir()
+    shutil.copy(node.net.program.with_name("diolkos-cni"), broken_install)
+    (broken_install / "diolkos").write_text("no program")
+    with inside(node.net.v6), pytest.raises(Refused) as refused:
+        Runtime(node.runtime.network, [broken_install]).call(node.clat, "STATUS")
     assert code_of(refused) == 50
     assert "1.1.0" in node.call("VERSION")["supportedVersions"]
     assert processes_in(Path(pod)) == []

@@ -22,9 +22,11 @@ use crate::config::{Config, Valid};
 use crate::error::CniError;
 
 const RUN: &str = "/run/cni/diolkos";
-/// How long a call waits for another one of the same attachment, and how long a CLAT has to end before it is killed. Runtimes
-/// wait for minutes.
+/// How long a CLAT has to end before it is killed, and then again before nobody waits any longer.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a call waits for another one of the same attachment: longer than ADD takes, which ends a CLAT, waits `timeout_s` (120 at
+/// most) for the next one, and ends that.
+const LONGEST_CALL: Duration = Duration::from_secs(240);
 /// Interval between checks.
 pub const PAUSE: Duration = Duration::from_millis(20);
 /// Attempts to make a file in a folder that others remove when it is empty.
@@ -59,7 +61,7 @@ impl Attachment {
     }
 
     fn take(folder: &Path, key: &str) -> Result<Attachment, CniError> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + LONGEST_CALL;
         let path = folder.join(format!("{key}.lock"));
         let mut tries = 0;
         loop {
@@ -103,6 +105,12 @@ impl Attachment {
         matches!(HeldLock::find(&with(&self.base(), "pid")), Ok(Some(_)))
     }
 
+    /// The number of the CLAT's process, if it is there.
+    pub fn process(&self) -> Option<String> {
+        let held = HeldLock::find(&with(&self.base(), "pid")).ok()??;
+        held.pid().ok()
+    }
+
     /// Writes the record, whole or not at all.
     pub fn keep(&self, record: &Record) -> Result<(), CniError> {
         let (path, new) = (with(&self.base(), "json"), with(&self.base(), "new"));
@@ -118,20 +126,26 @@ impl Attachment {
         // First: see the head of this file.
         remove(&with(&base, "json"))?;
         let pid = with(&base, "pid");
+        let failed = |e| CniError::system("cannot lock", &pid, e);
         let (begin, mut is_asked) = (Instant::now(), false);
-        while let Some(held) =
-            HeldLock::find(&pid).map_err(|e| CniError::system("cannot read", &pid, e))?
-        {
+        // Whoever has the lock may remove its file. Without it, that may be the file of one that comes at this moment.
+        let own = loop {
+            if let Some(own) = Lock::take(&pid).map_err(failed)? {
+                break own;
+            }
             let is_late = begin.elapsed() >= PATIENCE;
             if begin.elapsed() >= 2 * PATIENCE {
                 return Err(CniError::Busy);
             }
-            if !is_asked || is_late {
-                is_asked = send(&held, if is_late { Signal::KILL } else { Signal::TERM });
+            if let Some(held) = HeldLock::find(&pid).map_err(failed)? {
+                if !is_asked || is_late {
+                    is_asked = send(&held, if is_late { Signal::KILL } else { Signal::TERM });
+                }
             }
             thread::sleep(PAUSE);
-        }
-        for end in ["pid", "log", "new"] {
+        };
+        drop(own);
+        for end in ["log", "new"] {
             remove(&with(&base, end))?;
         }
         Ok(())

@@ -16,6 +16,7 @@ use diolkos_sys::lock::Lock;
 use diolkos_sys::namespace;
 use rustix::process::setsid;
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
+use serde_json::Value;
 
 use crate::attachment::{self, with, Attachment, Record, PAUSE};
 use crate::config::Clat;
@@ -34,15 +35,18 @@ const ASK: Duration = Duration::from_millis(100);
 
 /// The exit code of diolkos for options that stay wrong, and of this program for a namespace that is gone.
 const WRONG: u8 = 2;
+/// That of diolkos for a privilege that it lacks.
+const FORBIDDEN: u8 = 3;
+/// Those of diolkos-clat@.service; setns(2) needs the last one.
+const RIGHTS: &str = "CAP_NET_ADMIN CAP_NET_RAW CAP_BPF CAP_PERFMON CAP_SYS_ADMIN";
 /// Attempts to take the lock of a CLAT, each after a [`PAUSE`].
 const TRIES: u32 = 50;
 
-/// The program `diolkos`.
-pub fn program(clat: &Clat) -> PathBuf {
-    let beside = || Some(std::env::current_exe().ok()?.with_file_name(PROGRAM));
-    let given = clat.program.clone();
-    given
-        .or_else(|| beside().filter(|path| path.exists()))
+/// The program `diolkos`: the one beside this plugin, or the node's. No configuration names another one, because it runs as root.
+pub fn program() -> PathBuf {
+    let own = std::env::current_exe().ok();
+    own.map(|own| own.with_file_name(PROGRAM))
+        .filter(|beside| beside.exists())
         .unwrap_or_else(|| INSTALLED.into())
 }
 
@@ -84,6 +88,13 @@ fn number(path: &Path) -> Result<u64, CniError> {
 
 /// Starts the CLAT of an attachment, whose record is there, and waits until IPv4 passes. This process is in the pod's namespace.
 pub fn start(attachment: &Attachment, record: &Record, clat: &Clat) -> Result<(), CniError> {
+    // This attachment has none now.
+    if let Some(process) = process(&record.program, &clat.device) {
+        let device = &clat.device;
+        return Err(CniError::Configuration(format!(
+            "another CLAT, process {process}, has {device} in this pod; write another name of an interface for clat.device"
+        )));
+    }
     let is_supervised = clat.systemd.unwrap_or_else(|| Path::new(BOOTED).exists());
     let unit = format!(
         "diolkos-cni-{}-{}",
@@ -113,12 +124,7 @@ pub fn start(attachment: &Attachment, record: &Record, clat: &Clat) -> Result<()
                 "diolkos ended, {status}: {word}"
             )));
         }
-        // Asked only when it runs: until then, another program may have this device.
-        let said = match attachment.runs() {
-            true => ask(&record.program, &clat.device),
-            false => Err("it has not started".to_owned()),
-        };
-        match said {
+        match ask(attachment, &record.program, &clat.device) {
             Ok(()) => return Ok(()),
             Err(why) if Instant::now() >= end => {
                 let log = match is_supervised {
@@ -132,14 +138,24 @@ pub fn start(attachment: &Attachment, record: &Record, clat: &Clat) -> Result<()
     }
 }
 
-/// Asks the CLAT of this namespace whether IPv4 passes. The error is what it says instead.
-pub fn ask(program: &Path, device: &str) -> Result<(), String> {
+/// Asks the CLAT of an attachment, in its namespace, whether IPv4 passes. The error is what it says instead.
+pub fn ask(attachment: &Attachment, program: &Path, device: &str) -> Result<(), String> {
+    let Some(holder) = attachment.process() else {
+        return Err("it does not run".to_owned());
+    };
     let asked = command(program)
         .args(["show", "status", "--device", device])
         .output();
     let output = asked.map_err(|error| error.to_string())?;
     if output.status.success() {
-        return Ok(());
+        // The CLAT of another attachment may have this device.
+        return match process(program, device) {
+            Some(process) if process.to_string() == holder => Ok(()),
+            other => Err(format!(
+                "process {holder} does not have {device}, but {}",
+                other.map_or("nobody".to_owned(), |other| format!("process {other}"))
+            )),
+        };
     }
     let (said, failed) = (
         String::from_utf8_lossy(&output.stdout),
@@ -150,6 +166,16 @@ pub fn ask(program: &Path, device: &str) -> Result<(), String> {
     Err(said.collect::<Vec<_>>().join("; "))
 }
 
+/// The process that has a device of this namespace, if one answers for it.
+fn process(program: &Path, device: &str) -> Option<u64> {
+    let asked = command(program)
+        .args(["show", "status", "--json", "--device", device])
+        .output();
+    // One that is not ready answers, too.
+    let status: Value = serde_json::from_slice(&asked.ok()?.stdout).ok()?;
+    status["pid"].as_u64()
+}
+
 /// A service of the node's systemd: it has a journal, and is started again if it fails.
 fn supervised(own: &Path, attachment: &Attachment, unit: &str) -> Result<(), CniError> {
     let run = Path::new("systemd-run");
@@ -158,7 +184,11 @@ fn supervised(own: &Path, attachment: &Attachment, unit: &str) -> Result<(), Cni
         .arg("--description=CLAT of a pod")
         .args(["--property=Restart=on-failure", "--property=RestartSec=1"])
         .arg("--property=StartLimitIntervalSec=0")
-        .arg(format!("--property=RestartPreventExitStatus={WRONG}"))
+        .arg(format!(
+            "--property=RestartPreventExitStatus={WRONG} {FORBIDDEN}"
+        ))
+        .arg("--property=NoNewPrivileges=yes")
+        .arg(format!("--property=CapabilityBoundingSet={RIGHTS}"))
         .arg(own)
         .args([RUN.as_ref(), attachment.base().as_os_str()])
         .output()

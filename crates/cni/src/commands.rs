@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{json, Value};
 
 use crate::attachment::{self, Attachment, Record};
-use crate::call::Environment;
+use crate::call::{is_name, Environment};
 use crate::clat;
 use crate::config::{Config, VERSIONS};
 use crate::error::{CniError, NEWEST};
@@ -20,8 +20,8 @@ pub fn run(environment: &Environment, input: &[u8]) -> Result<Option<Value>, Cni
         "CHECK" => check(environment, &Config::read(input)?).map(|()| None),
         "GC" => attachment::collect(&Config::of_network(input)?).map(|()| None),
         "STATUS" => {
-            let config = Config::read(input)?;
-            clat::try_program(&clat::program(&config.clat)).map(|()| None)
+            Config::read(input)?;
+            clat::try_program(&clat::program()).map(|()| None)
         }
         "VERSION" => Ok(Some(
             json!({"cniVersion": NEWEST, "supportedVersions": VERSIONS}),
@@ -47,11 +47,11 @@ fn add(environment: &Environment, config: &Config) -> Result<Value, CniError> {
     let wanted = Record {
         namespace: clat::enter(&netns)?,
         netns: netns.clone(),
-        program: clat::program(&config.clat),
+        program: clat::program(),
         arguments: config.clat.arguments(&names.interface),
     };
-    let is_there = attachment.record().as_ref() == Some(&wanted) && attachment.runs();
-    if is_there && clat::ask(&wanted.program, &config.clat.device).is_ok() {
+    let is_there = attachment.record().as_ref() == Some(&wanted);
+    if is_there && clat::ask(&attachment, &wanted.program, &config.clat.device).is_ok() {
         return Ok(after);
     }
     attachment.clear()?;
@@ -66,9 +66,13 @@ fn add(environment: &Environment, config: &Config) -> Result<Value, CniError> {
     Ok(after)
 }
 
-/// Ends the pod's CLAT. What is not there, or not any more, is as good as ended.
+/// Ends the pod's CLAT. What is not there, or not any more, is as good as ended, and ADD gives none to what has such names: an
+/// error would keep the pod for ever.
 fn del(environment: &Environment, config: &Config) -> Result<(), CniError> {
-    Attachment::lock(&config.name, &environment.names()?)?.clear()
+    match environment.names() {
+        Ok(names) if is_name(&config.name) => Attachment::lock(&config.name, &names)?.clear(),
+        _ => Ok(()),
+    }
 }
 
 /// Fails if ADD would have to be called again.
@@ -92,7 +96,7 @@ fn check(environment: &Environment, config: &Config) -> Result<(), CniError> {
     if clat::enter(&netns)? != record.namespace {
         return Err(CniError::Damaged(no_clat(&netns)));
     }
-    clat::ask(&record.program, &config.clat.device).map_err(CniError::NotReady)
+    clat::ask(&attachment, &record.program, &config.clat.device).map_err(CniError::NotReady)
 }
 
 fn no_clat(netns: &Path) -> String {

@@ -46,7 +46,7 @@ pub enum CniError {
     #[error("the CLAT is not ready: {0}")]
     NotReady(String),
     /// The translator cannot be run.
-    #[error("cannot run {}: {why}; install the package diolkos, or set clat.program", program.display())]
+    #[error("cannot run {}: {why}; install the package diolkos, or put the program beside this plugin", program.display())]
     Unavailable {
         /// The program.
         program: PathBuf,

@@ -9,6 +9,7 @@
 //! * A CLAT outlives its attachment. The record of an attachment is written before its CLAT starts and removed before the CLAT is
 //!   ended, and a CLAT starts only if it finds its record ([`attachment`]).
 //! * An attachment has two CLATs: each holds the attachment's lock for as long as it runs.
+//! * An attachment takes another one's CLAT for its own: what answers for the device must be the process that holds the lock.
 //! * The node itself gets a CLAT: a namespace that is this process's own is refused.
 //! * ADD succeeds although IPv4 does not pass: it waits until the CLAT is ready, and otherwise removes it.
 //! * Text of the runtime becomes a path or an option unchecked ([`call`]).
@@ -31,8 +32,11 @@ use call::Environment;
 
 const USAGE: &str = "\
 diolkos-cni is a CNI plugin: container runtimes call it with CNI_COMMAND in its environment and a configuration on standard input.
-usage: diolkos-cni chain FOLDER KEYS   make it the last plugin of the list in FOLDER (/etc/cni/net.d); KEYS is its key \"clat\", JSON
-       diolkos-cni unchain FOLDER      take it out
+usage: diolkos-cni chain FOLDER KEYS [PROGRAMS]
+           make it the last plugin of the list in FOLDER (/etc/cni/net.d); KEYS is its key \"clat\", JSON. With PROGRAMS, only if it is
+           in that folder, and so is the first plugin of the list
+       diolkos-cni unchain FOLDER
+           take it out of all lists
        diolkos-cni --version";
 /// The most bytes of standard input that are read. Configurations with the result of other plugins have a few thousand.
 const LONGEST: u64 = 1 << 20;
@@ -42,11 +46,14 @@ fn main() -> ExitCode {
     match &arguments[..] {
         // The second half of ADD, which becomes the CLAT.
         [run, base] if run == clat::RUN => return clat::become_clat(Path::new(base)),
-        [chain, folder, keys] if chain == "chain" => {
-            return told(chain::chain(Path::new(folder), keys.to_str()));
+        [chain, folder, keys, programs @ ..] if chain == "chain" && programs.len() <= 1 => {
+            let programs = programs.first().map(Path::new);
+            // What is no text is no JSON, and told as such.
+            let keys = keys.to_string_lossy();
+            return told(chain::chain(Path::new(folder), &keys, programs));
         }
         [unchain, folder] if unchain == "unchain" => {
-            return told(chain::chain(Path::new(folder), None));
+            return told(chain::unchain(Path::new(folder)));
         }
         [version] if version == "--version" => {
             println!("diolkos-cni {}", env!("CARGO_PKG_VERSION"));
