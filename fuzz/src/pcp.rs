@@ -43,7 +43,7 @@ impl Tables for Few {
     }
 
     fn withdraw(&mut self, binding: &Binding) {
-        self.state.withdraw(binding, &mut ());
+        self.state.withdraw(binding, usize::MAX, &mut ());
     }
 }
 
@@ -65,7 +65,8 @@ pub fn run(data: &[u8]) {
         ..Nat64Config::default()
     };
     let settings = Settings {
-        sources: Vec::new(),
+        sources: vec!["::/0".parse().expect("a prefix")],
+        own: Vec::new(),
         min_lifetime: 120,
         max_lifetime: 7200,
         max_mappings: MOST,
@@ -98,7 +99,7 @@ pub fn run(data: &[u8]) {
         assert_eq!(all.len(), server.mappings() as usize);
         assert!(server.mappings() <= MOST);
     }
-    server.end_all(&mut tables);
+    while !server.end_some(&mut tables) {}
     assert_eq!(tables.state.counts(), Default::default());
 }
 

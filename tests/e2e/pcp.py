@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 import subprocess
@@ -37,9 +38,11 @@ while not ends:
 """
 
 
-def with_pcp(*keys: str, listen: str = TRANSLATOR6, nat64: tuple[str, ...] = ()) -> str:
+def with_pcp(
+    *keys: str, listen: str = TRANSLATOR6, sources: tuple[str, ...] = ("2001:db8::/32",), nat64: tuple[str, ...] = ()
+) -> str:
     """The configuration with PCP."""
-    section = ["[nat64.pcp]", f'listen = ["{listen}"]', *keys, ""]
+    section = ["[nat64.pcp]", f'listen = ["{listen}"]', f"sources = {json.dumps(sources)}", *keys, ""]
     text = with_keys(*nat64) if nat64 else with_keys()
     return text.replace("[[nat64", "\n".join([*section, "[[nat64"]))
 

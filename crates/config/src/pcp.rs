@@ -23,7 +23,7 @@ section! {
     pub struct Pcp {
         /// Addresses of this host at which nodes ask, at UDP port 5351; at least one.
         listen: Vec<Ipv6Addr> = Vec::new(), Live;
-        /// Prefixes of the nodes that may ask; `[]`: every node that the NAT64 translates.
+        /// Prefixes of the nodes that may ask; at least one.
         sources: Vec<Ipv6Net> = Vec::new(), Live;
         /// The shortest lifetime of a mapping, seconds.
         min_lifetime: u32 = 120, Live;
@@ -82,6 +82,10 @@ impl Settings {
                 object(&key, format!("{address} is given twice"));
             }
         }
+        if pcp.sources.is_empty() {
+            let message = "nobody may ask: name the prefixes of the nodes that may, such as \"2001:db8::/48\"";
+            object(".sources", message.to_owned());
+        }
         for (at, net) in pcp.sources.iter().enumerate() {
             if net.addr() != net.network() {
                 let meant = net.trunc();
@@ -136,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_cannot_work_is_refused() {
-        let right = "listen = [\"2001:db8::1\", \"2001:1::1\"]";
+        let right = "listen = [\"2001:db8::1\", \"2001:1::1\"]\nsources = [\"2001:db8::/64\"]";
         assert_eq!(said(right, POOL), "");
         for (pcp, expected) in [
             ("", "nat64.pcp.listen: no address"),
@@ -165,6 +169,10 @@ mod tests {
                 "nat64.pcp.sources[0]: 2001:db8::1/64 has host bits",
             ),
             (
+                "listen = [\"2001:db8::1\"]",
+                "nat64.pcp.sources: nobody may ask: name the prefixes",
+            ),
+            (
                 "listen = [\"2001:db8::1\"]\nmin_lifetime = 3",
                 "nat64.pcp.min_lifetime: 3 s is not between",
             ),
@@ -189,7 +197,7 @@ mod tests {
 
     #[test]
     fn clusters_and_addresses_of_interfaces_are_refused() {
-        let right = "listen = [\"2001:db8::1\"]";
+        let right = "listen = [\"2001:db8::1\"]\nsources = [\"2001:db8::/64\"]";
         let wan = "[[nat64.pool4]]\naddress = \"192.168.64.1\"\ninterface = \"wan0\"\nports = \"40000-40999\"\n";
         let said_of_wan = said(right, wan);
         assert!(
@@ -208,8 +216,16 @@ mod tests {
         let with = |pcp: &str| {
             parse(&format!("{BEGIN}{pcp}{POOL}"), "x.toml", |_| ()).expect("it is right")
         };
-        let (none, some) = (with(""), with("[nat64.pcp]\nlisten = [\"2001:db8::1\"]\n"));
-        let other = with("[nat64.pcp]\nlisten = [\"2001:db8::2\"]\nmax_mappings = 7\n");
+        let sources = "sources = [\"2001:db8::/64\"]\n";
+        let (none, some) = (
+            with(""),
+            with(&format!(
+                "[nat64.pcp]\nlisten = [\"2001:db8::1\"]\n{sources}"
+            )),
+        );
+        let other = with(&format!(
+            "[nat64.pcp]\nlisten = [\"2001:db8::2\"]\nmax_mappings = 7\n{sources}"
+        ));
         for (old, new) in [(&none, &some), (&some, &none), (&some, &other)] {
             assert_eq!(fixed_keys::refusal(old, new), None);
         }

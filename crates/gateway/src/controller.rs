@@ -31,7 +31,7 @@ use diolkos_service::random::Stock;
 /// Number of entries that are handled before packets may pass again.
 pub const BUDGET: usize = 512;
 /// Duration of that pause.
-const BREATH: Duration = Duration::from_micros(100);
+pub(super) const BREATH: Duration = Duration::from_micros(100);
 /// After a panic no thread may use the half-changed tables: each thread ends, and the first one ends the program.
 const HALF_CHANGED: &str = "a thread panicked while it changed the tables";
 

@@ -5,7 +5,7 @@ use diolkos_nat64::config::{Binding, Endpoint4, Endpoint6, Protocol};
 use diolkos_nat64::session::{BindError, Ended, GrantError, Granted, SessionView, Wish};
 use std::net::Ipv4Addr;
 
-use super::controller::Controller;
+use super::controller::{Controller, BREATH, BUDGET};
 
 impl Controller {
     /// Creates a binding that lasts until it is ended.
@@ -37,12 +37,21 @@ impl Controller {
     }
 
     /// Ends such a binding, with the sessions that the IPv4 side has opened.
+    /// Packets pass in between.
     pub fn withdraw(&self, binding: &Binding) {
-        let inner = &mut *self.lock();
-        inner.mirror.gather();
-        let state = inner.nat64.state_mut();
-        state.withdraw(binding, &mut inner.mirror);
-        inner.mirror.take_out();
+        loop {
+            let mut guard = self.lock();
+            let inner = &mut *guard;
+            inner.mirror.gather();
+            let state = inner.nat64.state_mut();
+            let is_done = state.withdraw(binding, BUDGET, &mut inner.mirror);
+            inner.mirror.take_out();
+            drop(guard);
+            if is_done {
+                return;
+            }
+            std::thread::sleep(BREATH);
+        }
     }
 
     /// The interface of the pool has another address: all bindings of the pool's own address end with their sessions, in the

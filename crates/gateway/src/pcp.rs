@@ -10,7 +10,7 @@ use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use diolkos_nat64::config::{Binding, Endpoint6, Protocol};
 use diolkos_nat64::session::{GrantError, Granted, Wish};
@@ -18,9 +18,9 @@ use diolkos_pcp::message::LONGEST;
 use diolkos_pcp::{Server, Settings, Tables, PORT};
 use diolkos_sys::clock;
 use diolkos_sys::event::{Bell, Wake};
-use socket2::SockRef;
+use socket2::{Domain, Socket, Type};
 
-use super::controller::Controller;
+use super::controller::{Controller, BREATH};
 use super::error::GatewayError;
 use diolkos_figures::counters::Counter;
 use diolkos_service::ordered::{Guard, Ordered, Rank};
@@ -35,10 +35,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Receive buffer, bytes, of which the kernel grants as much as its limit allows: some thousand requests of others wait there
 /// beside those of a flood.
 const RECEIVE_BUFFER: usize = 4 << 20;
-/// For how long an address may be missing at the start: Duplicate Address Detection takes up to two seconds (RFC 4862 section
-/// 5.4), in which the kernel lets nobody bind the address.
-const PATIENCE: Duration = Duration::from_secs(3);
-const TRY_AGAIN: Duration = Duration::from_millis(50);
 /// See [`super::controller`].
 const HALF_CHANGED: &str = "a thread panicked while it changed the mappings";
 
@@ -60,7 +56,8 @@ struct Thread {
 }
 
 impl NewSockets {
-    /// Binds the addresses at which `there` does not listen. At the start, waits a moment for those that are missing.
+    /// Binds the addresses at which `there` does not listen. At the start an address may be missing, and come later: Duplicate
+    /// Address Detection takes up to two seconds (RFC 4862 section 5.4), and translation does not wait for it.
     pub fn bind(
         addresses: &[Ipv6Addr],
         there: Option<&Pcp>,
@@ -70,21 +67,8 @@ impl NewSockets {
             there.is_some_and(|pcp| pcp.threads.iter().any(|its| its.address == *address))
         };
         let new = addresses.iter().filter(|address| !is_there(address));
-        let patience = if is_start { PATIENCE } else { Duration::ZERO };
-        let end = Instant::now() + patience;
-        let bound = new.map(|address| {
-            let bound = loop {
-                match socket(*address) {
-                    Err(error)
-                        if error.kind() == io::ErrorKind::AddrNotAvailable
-                            && Instant::now() < end =>
-                    {
-                        thread::sleep(TRY_AGAIN);
-                    }
-                    bound => break bound,
-                }
-            };
-            let address = *address;
+        let bound = new.map(|&address| {
+            let bound = socket(address, is_start);
             let bound = bound.map_err(|source| GatewayError::Pcp { address, source });
             bound.map(|socket| (address, socket))
         });
@@ -92,11 +76,14 @@ impl NewSockets {
     }
 }
 
-fn socket(address: Ipv6Addr) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind((address, PORT))?;
-    let _ = SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER);
+/// `may_miss`: the host need not have the address.
+fn socket(address: Ipv6Addr, may_miss: bool) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::IPV6, Type::DGRAM.cloexec(), None)?;
+    socket.set_freebind_v6(may_miss)?;
+    socket.bind(&SocketAddr::from((address, PORT)).into())?;
+    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
     socket.set_nonblocking(true)?;
-    Ok(socket)
+    Ok(socket.into())
 }
 
 impl Pcp {
@@ -137,7 +124,9 @@ impl Pcp {
     /// Ends all mappings, since nobody can renew them any more.
     pub fn finish(mut self) {
         self.threads.clear();
-        lock(&self.server).end_all(&mut Asking(&self.controller));
+        while !lock(&self.server).end_some(&mut Asking(&self.controller)) {
+            thread::sleep(BREATH);
+        }
     }
 
     /// What has become of datagrams and mappings.
@@ -157,9 +146,13 @@ impl Pcp {
             let bell = Arc::new(Bell::new().map_err(failed)?);
             let (rung, server) = (bell.clone(), self.server.clone());
             let (controller, beat) = (self.controller.clone(), self.watch.beat("pcp"));
+            let mut is_done = true;
             let answer = move || loop {
                 beat.beat();
-                let most = beat.every().map_or(PAUSE, |every| every.min(PAUSE));
+                let most = match is_done {
+                    true => beat.every().map_or(PAUSE, |every| every.min(PAUSE)),
+                    false => BREATH,
+                };
                 match rung.wait_readable(socket.as_fd(), Some(most)) {
                     Ok(Wake::Bell) => return Ok(()),
                     Ok(Wake::Readable) => answer_all(&socket, &server, &controller),
@@ -167,7 +160,7 @@ impl Pcp {
                     Err(source) => return Err(GatewayError::Pcp { address, source }.into()),
                 }
                 let now = clock::kernel_boottime();
-                lock(&server).expire(now, &mut Asking(&controller));
+                is_done = lock(&server).expire(now, &mut Asking(&controller));
             };
             let thread = self.watch.thread_with(privilege::PCP, "pcp", answer);
             self.threads.push(Thread {
@@ -234,5 +227,20 @@ impl Tables for Asking<'_> {
 
     fn withdraw(&mut self, binding: &Binding) {
         self.0.withdraw(binding);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::socket;
+    use std::io::ErrorKind;
+
+    #[test]
+    fn an_address_may_come_later() {
+        let nobodys = "2001:db8:ffff::5351".parse().unwrap();
+        let refused = socket(nobodys, false).map(|_| ()).map_err(|e| e.kind());
+        assert_eq!(refused, Err(ErrorKind::AddrNotAvailable));
+        let bound = socket(nobodys, true).unwrap();
+        assert_eq!(bound.local_addr().unwrap().ip(), nobodys);
     }
 }

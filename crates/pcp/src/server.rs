@@ -17,6 +17,8 @@ use super::tally::Tally;
 
 /// Time after which a mapping may be renewed, or ended, although its link has used up its rate.
 const RESERVED: Duration = Duration::from_secs(1);
+/// Mappings that end before others may have the server.
+const ENDS_AT_ONCE: usize = 64;
 /// IANA's numbers of the protocols that have mappings.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -24,8 +26,10 @@ const UDP: u8 = 17;
 /// What the operator has set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Who may ask; nothing: every node.
+    /// Who may ask.
     pub sources: Vec<Ipv6Net>,
+    /// The server's own addresses. A request that has one as its source is forged: it would open ports of the router.
+    pub own: Vec<Ipv6Addr>,
     /// The shortest lifetime of a mapping, seconds.
     pub min_lifetime: u32,
     /// The longest one, seconds.
@@ -102,7 +106,7 @@ impl Server {
         tables: &mut impl Tables,
     ) -> Option<Vec<u8>> {
         let request = message::read(bytes, from);
-        if request == Err(Unfit::Silent) {
+        if request == Err(Unfit::Silent) || self.settings.own.contains(&from) {
             self.tally.malformed += 1;
             return None;
         }
@@ -147,15 +151,18 @@ impl Server {
         ))
     }
 
-    /// Ends mappings whose time is over.
-    pub fn expire(&mut self, now: Duration, tables: &mut impl Tables) {
-        while let Some(&(ends, key)) = self.ends.first() {
-            if ends > now {
-                return;
+    /// Ends some mappings whose time is over. Returns true if there are no more of them.
+    pub fn expire(&mut self, now: Duration, tables: &mut impl Tables) -> bool {
+        for _ in 0..ENDS_AT_ONCE {
+            match self.ends.first() {
+                Some(&(ends, key)) if ends <= now => {
+                    self.end(key, tables);
+                    self.tally.expired += 1;
+                }
+                _ => return true,
             }
-            self.end(key, tables);
-            self.tally.expired += 1;
         }
+        false
     }
 
     /// Applies other settings. Mappings that are there stay, and count.
@@ -181,11 +188,15 @@ impl Server {
         self.began = now;
     }
 
-    /// Ends all mappings.
-    pub fn end_all(&mut self, tables: &mut impl Tables) {
-        while let Some(&(_, key)) = self.ends.first() {
+    /// Ends some mappings, whatever their time. Returns true if there are no more.
+    pub fn end_some(&mut self, tables: &mut impl Tables) -> bool {
+        for _ in 0..ENDS_AT_ONCE {
+            let Some(&(_, key)) = self.ends.first() else {
+                return true;
+            };
             self.end(key, tables);
         }
+        false
     }
 
     /// The number of mappings.
@@ -213,6 +224,12 @@ impl Server {
         there.is_some_and(|there| there.nonce == map.nonce && there.answered + RESERVED <= now)
     }
 
+    /// Returns true for a request about a mapping by its own client.
+    fn is_its_own(&self, from: Ipv6Addr, map: &Map) -> bool {
+        let there = key_of(from, map).and_then(|key| self.mappings.get(&key));
+        there.is_some_and(|there| there.nonce == map.nonce)
+    }
+
     fn map(
         &mut self,
         from: Ipv6Addr,
@@ -221,7 +238,9 @@ impl Server {
         tables: &mut impl Tables,
     ) -> Result<Done, Refused> {
         let sources = &self.settings.sources;
-        if !sources.is_empty() && !sources.iter().any(|net| net.contains(&from)) {
+        let may_ask = sources.iter().any(|net| net.contains(&from));
+        // Whom a reload has excluded may still end what is there.
+        if !may_ask && (map.lifetime != 0 || !self.is_its_own(from, map)) {
             return Err(Code::NotAuthorized.into());
         }
         if map.protocol == 0 && map.internal != 0 {

@@ -27,6 +27,7 @@ pub fn prepare(
     Ok(Some(Next {
         settings: diolkos_pcp::Settings {
             sources: pcp.sources.clone(),
+            own: pcp.listen.clone(),
             min_lifetime: pcp.min_lifetime,
             max_lifetime: pcp.max_lifetime,
             max_mappings: pcp.max_mappings,

@@ -276,7 +276,7 @@ impl State {
         let bindings: Vec<Binding> = self
             .bib
             .iter()
-            .filter(|(_, entry)| entry.pooled && entry.origin.is_of_packets())
+            .filter(|(_, entry)| entry.pooled && !entry.origin.is_static())
             .map(|(_, entry)| entry.binding())
             .collect();
         for binding in &bindings {

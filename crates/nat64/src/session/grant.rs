@@ -95,22 +95,36 @@ impl State {
 
     /// Ends a grant. Sessions that the IPv4 side has opened end with it. Those of the node itself go on, and with them the binding
     /// until the last one ends, as if a packet had opened it. Another binding is not changed.
-    pub fn withdraw(&mut self, binding: &Binding, watcher: &mut impl Watcher) {
+    ///
+    /// Closes at most `budget` sessions. Returns true if the grant has ended; until then it lasts, and new sessions from outside
+    /// end with it. Callers let packets pass in between.
+    pub fn withdraw(
+        &mut self,
+        binding: &Binding,
+        budget: usize,
+        watcher: &mut impl Watcher,
+    ) -> bool {
         let found = self.find_both(*binding).ok().flatten();
         let Some(at) = found.filter(|&at| self.bib[at].origin == Origin::Pcp) else {
-            return;
+            return true;
         };
         let mut next = self.bib[at].first;
+        let mut left = budget;
         for _ in 0..self.bib[at].sessions {
             let session = &self.sessions[next];
             let (this, is_outside) = (next, session.outside);
             next = session.siblings.next;
             if is_outside {
+                if left == 0 {
+                    return false;
+                }
+                left -= 1;
                 self.close_session(this, watcher);
             }
         }
         self.bib[at].origin = Origin::Dynamic;
         self.close_binding_if_idle(at, watcher);
+        true
     }
 
     /// Takes a port for a new binding: the wanted one if the node may have it, or any.
@@ -136,7 +150,10 @@ impl State {
         }
         let node = self.sources.of_node(v6.addr);
         let admitted = match self.blocks.is_some() {
-            true => self.admit_binding_in_block(&node),
+            // Named ports too are a part of those of the source, of which a host leaves some to others.
+            true => self
+                .admit_binding_in_block(&node)
+                .and_then(|()| self.may_take_port(protocol, v6.addr).map(|_| ())),
             false => self.admit_binding(protocol, self.free_ports(protocol, v6.addr), &node),
         };
         admitted.map_err(GrantError::Refused)?;
@@ -146,6 +163,9 @@ impl State {
             && self.pool.covers(protocol, wanted)
             && (self.blocks.is_none() || self.is_in_block(&with(wanted)));
         if is_possible && self.pool.claim(protocol, wanted, v6.addr) == Claim::Taken {
+            if let Some(place) = self.pool.place_of(wanted) {
+                self.note_used(place);
+            }
             return Ok(with(wanted));
         }
         if wish.is_strict && (wish.port.is_some() || wish.addr.is_some_and(|addr| addr != own)) {
@@ -168,6 +188,12 @@ impl State {
                 v4.ok_or(Reason::PoolExhausted)
             }
         };
-        v4.map(with).map_err(GrantError::Refused)
+        let v4 = v4.map_err(GrantError::Refused)?;
+        if let Err(error) = wish.is_met_by(v4) {
+            // The address that the node wants has no port left, and another one has.
+            self.pool.release(protocol, v4);
+            return Err(error);
+        }
+        Ok(with(v4))
     }
 }

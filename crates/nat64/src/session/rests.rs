@@ -93,9 +93,9 @@ impl State {
             return;
         };
         let binding = self.awaited.swap_remove(at);
-        // Meanwhile packets may have opened another binding for the node's port.
+        // Meanwhile a packet may have opened another binding for the node's port, or the node have asked for one.
         let in_the_way = self.bib.find_v6(binding.protocol, binding.v6);
-        if let Some(at) = in_the_way.filter(|&at| self.bib[at].origin.is_of_packets()) {
+        if let Some(at) = in_the_way.filter(|&at| !self.bib[at].origin.is_static()) {
             self.close_binding(at, watcher);
         }
         if self.find_both(binding) == Ok(None) {

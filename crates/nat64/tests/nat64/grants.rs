@@ -61,7 +61,7 @@ fn everybody_may_send_to_it_whatever_the_filtering_is() {
             "it does not end by itself"
         );
         assert!(t.state.is_granted(&opened));
-        t.state.withdraw(&opened, &mut t.watch);
+        assert!(t.state.withdraw(&opened, usize::MAX, &mut t.watch));
         assert!(t.is_empty());
         assert!(!t.state.is_granted(&opened));
         assert_eq!(t.watch.events.last(), Some(&Event::BindingClosed(opened)));
@@ -118,7 +118,7 @@ fn what_a_packet_has_opened_keeps_its_port_and_its_own_sessions() {
     t.inward(UDP, v4, STRANGER, OTHER).unwrap();
     assert_eq!(t.sessions(), 2);
     let granted = binding(UDP, &v4.to_string(), node());
-    t.state.withdraw(&granted, &mut t.watch);
+    assert!(t.state.withdraw(&granted, usize::MAX, &mut t.watch));
     assert_eq!(
         (t.sessions(), origins(&t)),
         (1, vec![Origin::Dynamic]),
@@ -137,14 +137,14 @@ fn the_operators_binding_stays_the_operators() {
     let granted = ask(&mut t, TCP, node(), Wish::default()).unwrap();
     assert_eq!((granted.v4, granted.is_static), (bound.v4, true));
     assert!(!t.state.is_granted(&bound));
-    t.state.withdraw(&bound, &mut t.watch);
+    assert!(t.state.withdraw(&bound, usize::MAX, &mut t.watch));
     assert_eq!(origins(&t), [Origin::Operator]);
     // The other way round: the operator takes over what a node has asked for.
     let other = e6("2001:db8::6", 1);
     let v4 = ask(&mut t, UDP, other, Wish::default()).unwrap().v4;
     let taken = binding(UDP, &v4.to_string(), other);
     t.state.bind(taken, &mut t.watch).unwrap();
-    t.state.withdraw(&taken, &mut t.watch);
+    assert!(t.state.withdraw(&taken, usize::MAX, &mut t.watch));
     assert_eq!(origins(&t), [Origin::Operator; 2]);
     let foreign = binding(UDP, &v4.to_string(), node());
     assert_eq!(t.state.bind(foreign, &mut ()), Err(BindError::Taken(other)));
@@ -224,4 +224,110 @@ fn a_reload_keeps_what_the_pool_still_has() {
         .state
         .is_granted(&binding(TCP, &low.v4.to_string(), node())));
     assert_eq!(t.state.counts().bindings, 1);
+}
+
+/// Otherwise a stranger would get the block, and the log of blocks would name the stranger.
+#[test]
+fn a_reload_leaves_its_block_to_its_source() {
+    let mut config = config();
+    config.blocks = Some(PortBlocks {
+        ports: 64,
+        per_source: 1,
+        source_prefix_len: 64,
+    });
+    config.pool4[0].ports = 1024..=1151;
+    let mut t = Tables::new(&config);
+    let v4 = ask(&mut t, UDP, node(), Wish::default()).unwrap().v4;
+    let granted = binding(UDP, &v4.to_string(), node());
+    config.filtering = Filtering::AddressDependent;
+    t.state.reconfigure(&config, &mut t.watch);
+    assert!(t.state.is_granted(&granted) && t.state.is_in_block(&granted));
+    let block = |port: u16| port / 64;
+    let stranger = t.out(UDP, e6("2001:db8:9::1", 1), PEER, OTHER).unwrap();
+    assert_ne!(block(stranger.port), block(v4.port));
+    let third = t.out(UDP, e6("2001:db8:a::1", 1), PEER, OTHER);
+    assert!(third.is_err(), "both blocks are taken: {third:?}");
+}
+
+/// A host that names its ports gets as many of its source's block as one that does not.
+#[test]
+fn named_ports_count_against_the_share_of_a_host() {
+    let mut config = config();
+    config.blocks = Some(PortBlocks {
+        ports: 64,
+        per_source: 1,
+        source_prefix_len: 64,
+    });
+    config.limits.host_share = 50;
+    let mut given = Vec::new();
+    for is_named in [false, true] {
+        let mut t = Tables::new(&config);
+        let first = ask(&mut t, UDP, node(), Wish::default()).unwrap().v4;
+        let begin = first.port / 64 * 64;
+        let mut ports = 1;
+        for port in (begin..begin + 64).filter(|port| *port != first.port) {
+            let asked = e6("2001:db8::5", port);
+            let named = wish(&format!("0.0.0.0:{port}"), true);
+            let wish = if is_named { named } else { Wish::default() };
+            match ask(&mut t, UDP, asked, wish) {
+                Ok(_) => ports += 1,
+                Err(error) => {
+                    assert_eq!(error, GrantError::Refused(Reason::HostBindingLimit));
+                    break;
+                }
+            }
+        }
+        given.push(ports);
+    }
+    assert_eq!(given, [32, 32]);
+}
+
+/// RFC 6887 section 13.2: PREFER_FAILURE with an address and any port of it.
+#[test]
+fn another_address_is_no_success_for_who_wants_this_one() {
+    let mut config = config();
+    config.pool4[0].net = "203.0.113.0/31".parse().unwrap();
+    config.pool4[0].ports = 1024..=1031;
+    let mut t = Tables::new(&config);
+    let own = ask(&mut t, UDP, node(), Wish::default()).unwrap().v4.addr;
+    let mut port = 1;
+    loop {
+        port += 1;
+        let asked = e6("2001:db8::5", port);
+        if ask(&mut t, UDP, asked, Wish::default()).unwrap().v4.addr != own {
+            break;
+        }
+    }
+    let bindings = t.state.counts().bindings;
+    for _ in 0..100 {
+        let strict = ask(
+            &mut t,
+            UDP,
+            e6("2001:db8::5", 100),
+            wish(&format!("{own}:0"), true),
+        );
+        assert_eq!(strict, Err(GrantError::NotThisPort));
+    }
+    assert_eq!(t.state.counts().bindings, bindings);
+    let other = ask(&mut t, UDP, e6("2001:db8::5", 100), Wish::default());
+    assert_ne!(other.unwrap().v4.addr, own, "its ports were given back");
+}
+
+/// Packets pass between the slices in which many sessions end.
+#[test]
+fn a_grant_ends_in_slices() {
+    let mut t = Tables::new(&config());
+    let v4 = ask(&mut t, UDP, node(), Wish::default()).unwrap().v4;
+    let granted = binding(UDP, &v4.to_string(), node());
+    t.out(UDP, node(), PEER, OTHER).unwrap();
+    for port in 1..=25 {
+        let peer = format!("198.51.100.77:{port}");
+        t.inward(UDP, v4, &peer, OTHER).unwrap();
+    }
+    for left in [16, 6] {
+        assert!(!t.state.withdraw(&granted, 10, &mut t.watch));
+        assert_eq!((t.sessions(), t.state.is_granted(&granted)), (left, true));
+    }
+    assert!(t.state.withdraw(&granted, 10, &mut t.watch));
+    assert_eq!((t.sessions(), origins(&t)), (1, vec![Origin::Dynamic]));
 }

@@ -137,9 +137,11 @@ fn a_link_asks_the_tables_so_often() {
 
 /// What a stranger may send: a request, changed somewhere.
 fn datagram() -> impl Strategy<Value = (u8, Vec<u8>)> {
+    // Often enough the end of a mapping.
+    let lifetime = prop_oneof![1 => Just(0u32), 2 => 1u32..4000];
     let map = (
         0u8..4,
-        0u32..4000,
+        lifetime,
         0u8..3,
         prop_oneof![Just(6u8), Just(17), any::<u8>()],
         0u16..4,
@@ -188,6 +190,8 @@ proptest! {
     #[test]
     fn strangers(all in prop::collection::vec((datagram(), 0u64..400), 1..60)) {
         let mut world = World::new(diolkos_pcp::Settings { max_mappings: 6, max_mappings_per_source: 4, ..settings() });
+        // The nonce of each mapping, as its request had it.
+        let mut nonces = std::collections::BTreeMap::new();
         for ((host, bytes), pause) in all {
             world.wait(pause);
             let from = address(u128::from(host / 2), u128::from(host));
@@ -200,6 +204,14 @@ proptest! {
             let after: BTreeSet<_> = world.tables.granted.clone().into_iter().collect();
             for ((_, v6), _) in after.symmetric_difference(&before) {
                 prop_assert_eq!(v6.addr, from);
+            }
+            let nonce = bytes.get(24..36).map_or(Vec::new(), <[u8]>::to_vec);
+            for (key, _) in before.difference(&after) {
+                // Nothing has expired since the pause, so it was ended.
+                prop_assert_eq!(nonces.remove(key), Some(nonce.clone()));
+            }
+            for (key, _) in after.difference(&before) {
+                nonces.insert(*key, nonce.clone());
             }
             prop_assert!(after.len() <= 6);
             prop_assert_eq!(after.len(), world.server.mappings() as usize);

@@ -283,7 +283,7 @@ fn all_end_with_the_server() {
     for internal in 1..=20 {
         world.ask(MAP.client, &Map { internal, ..MAP }.bytes());
     }
-    world.server.end_all(&mut world.tables);
+    assert!(world.server.end_some(&mut world.tables));
     assert_eq!(
         (world.tables.granted.len(), world.server.mappings()),
         (0, 0)
@@ -314,4 +314,58 @@ fn a_strict_wish_is_met_by_itself_only() {
         assert_eq!(wish(addr, port, true).is_met_by(v4), expected);
         assert_eq!(wish(addr, port, false).is_met_by(v4), Ok(()));
     }
+}
+
+#[test]
+fn without_sources_nobody_may_ask() {
+    let mut world = World::new(diolkos_pcp::Settings {
+        sources: Vec::new(),
+        ..settings()
+    });
+    let said = world.ask(MAP.client, &MAP.bytes()).map(|said| said.0);
+    assert_eq!((said, world.tables.asked), (Some(NOT_AUTHORIZED), 0));
+}
+
+#[test]
+fn who_may_no_longer_ask_may_still_end_its_mapping() {
+    let mut world = World::new(settings());
+    world.ask(MAP.client, &MAP.bytes());
+    world.server.follow(diolkos_pcp::Settings {
+        sources: vec!["2001:db8:a::/48".parse().unwrap()],
+        ..settings()
+    });
+    let mut said = |map: Map| world.ask(MAP.client, &map.bytes()).map(|said| said.0);
+    let end = Map { lifetime: 0, ..MAP };
+    assert_eq!(said(MAP), Some(NOT_AUTHORIZED));
+    assert_eq!(said(Map { nonce: 2, ..end }), Some(NOT_AUTHORIZED));
+    assert_eq!(said(end), Some(SUCCESS));
+    assert!(world.tables.granted.is_empty());
+    let again = world.ask(MAP.client, &end.bytes()).map(|said| said.0);
+    assert_eq!(again, Some(NOT_AUTHORIZED), "there is nothing to end");
+}
+
+/// A host of the link may forge the router's address, and would open the router's ports.
+#[test]
+fn the_routers_own_address_does_not_ask() {
+    let mut world = World::new(settings());
+    let client = "2001:db8::1";
+    assert_eq!(world.send(client, &Map { client, ..MAP }.bytes()), None);
+    assert_eq!((world.count("drop.malformed"), world.tables.asked), (1, 0));
+}
+
+/// Others may have the server in between.
+#[test]
+fn many_mappings_end_some_at_a_time() {
+    let mut world = World::new(settings());
+    for n in 0..200u16 {
+        let client = &*format!("2001:db8:{n:x}::5");
+        world.ask(client, &Map { client, ..MAP }.bytes());
+    }
+    world.now += std::time::Duration::from_secs(7200);
+    for left in [136, 72, 8] {
+        assert!(!world.server.expire(world.now, &mut world.tables));
+        assert_eq!(world.server.mappings(), left);
+    }
+    assert!(world.server.expire(world.now, &mut world.tables));
+    assert_eq!((world.server.mappings(), world.count("expired")), (0, 200));
 }

@@ -79,7 +79,8 @@ impl Tables for Fake {
 
 pub fn settings() -> Settings {
     Settings {
-        sources: Vec::new(),
+        sources: vec!["::/0".parse().unwrap()],
+        own: vec!["2001:db8::1".parse().unwrap()],
         min_lifetime: 120,
         max_lifetime: 7200,
         max_mappings: 1000,
@@ -123,7 +124,7 @@ impl World {
 
     pub fn wait(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
-        self.server.expire(self.now, &mut self.tables);
+        while !self.server.expire(self.now, &mut self.tables) {}
     }
 
     pub fn count(&self, name: &str) -> u64 {
