@@ -21,6 +21,8 @@ import socket, ssl, struct, sys, threading
 port, certificate, key, how = int(sys.argv[1]), *sys.argv[2:5]
 tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 tls.load_cert_chain(certificate, key)
+if how == "speaks_tls12":
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2
 listener = socket.create_server(("::", port), family=socket.AF_INET6)
 print("listening", flush=True)
 

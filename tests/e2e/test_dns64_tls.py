@@ -96,6 +96,7 @@ def test_whoever_does_not_prove_its_name_hears_nothing(dns64_network: Dns64Netwo
         (authority.of("old"), "works", "upstream.tls_untrusted", "expired"),
         (good, "says_garbage", "upstream.tls_failed", ""),
         (good, "speaks_plain", "upstream.tls_failed", ""),
+        (good, "speaks_tls12", "upstream.tls_failed", ""),
         (good, "is_silent_at_once", "upstream.timeout", "no answer"),
         (good, "is_silent", "upstream.timeout", "no answer"),
         (good, "cuts", "upstream.unreachable", "it closed the connection"),

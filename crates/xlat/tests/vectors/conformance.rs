@@ -67,7 +67,7 @@ pub fn is_test(name: &str) -> bool {
 }
 
 /// The folders of the test modules, below `crates/`.
-const TESTS: [&str; 19] = [
+const TESTS: [&str; 21] = [
     "nat64/tests/nat64",
     "nat64/tests",
     "nat64/src",
@@ -84,9 +84,11 @@ const TESTS: [&str; 19] = [
     "config/src",
     "datapath/src",
     "resolver/src",
+    "resolver/src/server/upstream",
     "diolkos/src",
     "router/tests",
     "cluster/tests",
+    "pcp/tests/pcp",
 ];
 
 /// Returns true if a test with this name exists: a function of an integration test, or of a module.

@@ -106,7 +106,8 @@ pub fn config(authorities: &Path) -> Result<Arc<ClientConfig>, ResolverError> {
         ));
     }
     let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
+        // By name: another crate of the build may add older ones to the defaults.
+        .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| unusable(error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
