@@ -3,8 +3,8 @@
 //!
 //! * `CONTAINER:INTERFACE.lock` is held by a call. Calls for one attachment follow each other.
 //! * `….json` is the record: what CLAT the attachment has. It is there before the CLAT starts, and goes before the CLAT is ended.
-//! * `….pid` is held by the CLAT. Its process reads the record after it has this lock. So whoever removes the record and then looks
-//!   for a holder either finds it, or it finds no record and ends.
+//! * `….pid` is held by the CLAT. Its process reads the record after it takes this lock. A call that removes the record and then
+//!   looks for a holder therefore finds the process, or the process finds no record and ends.
 //! * `….log` is what a CLAT says that systemd does not supervise.
 
 use std::fs;
@@ -22,7 +22,7 @@ use crate::config::{Config, Valid};
 use crate::error::CniError;
 
 const RUN: &str = "/run/cni/diolkos";
-/// How long a CLAT has to end before it is killed, and then again before nobody waits any longer.
+/// Time limit for a CLAT to end after SIGTERM, and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a call waits for another one of the same attachment: longer than ADD takes, which ends a CLAT, waits `timeout_s` (120 at
 /// most) for the next one, and ends that.
@@ -95,7 +95,7 @@ impl Attachment {
         with(&self.base(), "log")
     }
 
-    /// What CLAT it has; `None` if it has none, or if nobody could have read that.
+    /// The CLAT of the attachment; `None` if there is none, or if its record cannot be read.
     pub fn record(&self) -> Option<Record> {
         record(&self.base())
     }
@@ -128,7 +128,7 @@ impl Attachment {
         let pid = with(&base, "pid");
         let failed = |e| CniError::system("cannot lock", &pid, e);
         let (begin, mut is_asked) = (Instant::now(), false);
-        // Whoever has the lock may remove its file. Without it, that may be the file of one that comes at this moment.
+        // Only the holder of the lock may remove its file: a process that starts at this moment may have made it anew.
         let own = loop {
             if let Some(own) = Lock::take(&pid).map_err(failed)? {
                 break own;

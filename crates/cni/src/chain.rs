@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `diolkos-cni chain` and `unchain`: put this plugin at the end of a node's list of plugins, or take it out. For nodes on which
-//! nobody but the network's own installer writes that file, again at each of its starts.
+//! only the network's own installer writes that file, again at each of its starts.
 
 use std::fs;
 use std::io;

@@ -203,7 +203,7 @@ fn supervised(own: &Path, attachment: &Attachment, unit: &str) -> Result<(), Cni
     }
 }
 
-/// A process that nobody starts again.
+/// A process without a supervisor.
 fn alone(own: &Path, attachment: &Attachment) -> Result<Child, CniError> {
     let path = attachment.log();
     let log = File::create(&path).map_err(|e| CniError::system("cannot write", &path, e))?;

@@ -261,7 +261,7 @@ mod tests {
             (json!({"device": "sixteen-letters-"}), "clat.device"),
             (json!({"timeout_s": 0}), "timeout_s"),
             (json!({"timeout_s": 100_000}), "timeout_s"),
-            // Whoever may attach a pod to a network must not choose what the node runs.
+            // A user who may attach a pod to a network must not choose what the node runs.
             (json!({"program": "/usr/bin/diolkos"}), "program"),
             (json!([]), "configuration"),
         ] {
